@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from muntin import Engine
-from muntin.join import cohorts
+from muntin.join import cohorts, from_cohorts
 
 SECOND = 1_000_000
 SIZES = ((6, 6), (3, 3), (6, 4), (2, 5))
@@ -46,6 +46,11 @@ def events(random: np.random.Generator, now: int, delay: int, value: str) -> dic
 def test_as_found_anew(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(seed)
     delay = (0, 2)[seed % 2]
+    # slices of cohorts only, copies only, or some of each; a few queries at a time, and blocks of a few rows
+    monkeypatch.setattr(from_cohorts, "_FEW", (0, 64, 3)[seed % 3])
+    monkeypatch.setattr(from_cohorts, "_TOGETHER", (7, 1 << 16)[seed // 3])
+    monkeypatch.setattr(from_cohorts, "_QUERIES", (2, 256)[seed // 3])
+    monkeypatch.setattr(from_cohorts, "_SHORTEST", (1, 2048)[seed // 3])
     engines = [Engine(), Engine()]
     asked: list[int] = []
 
@@ -98,8 +103,9 @@ def test_constants_of_one_side_share() -> None:
     assert len(found._pairs) == 4_500
 
 
-def test_an_answer_shares_what_the_last_one_had() -> None:
+def test_an_answer_shares_what_the_last_one_had(monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory of a pair's values is the same at two slides that both see it, and for windows of different sizes."""
+    monkeypatch.setattr(from_cohorts, "_FEW", 0)
     engine = Engine()
     engine.execute(STREAMS.format(0))
     for size in (9, 5):
@@ -118,3 +124,38 @@ def test_an_answer_shares_what_the_last_one_had() -> None:
         )
     assert all(before <= after for before, after in pairwise(places))
     assert len(places[-1]) == 8
+
+
+@pytest.mark.parametrize("few", [0, 64])
+@pytest.mark.parametrize("emit", ["", "EMIT CHANGES"])
+def test_small_answers_are_slices_of_one_table(emit: str, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows that see a few pairs of each cohort: these are copied once for all of them, values, bounds and words
+    alike. Copied or cut, they are what is found anew for each window alone."""
+    monkeypatch.setattr(from_cohorts, "_FEW", few)
+    texts = {
+        f"q{size}": f"SELECT x, y FROM a [RANGE {size} SECONDS SLIDE 1 SECOND] JOIN b [RANGE {size} SECONDS] "
+        f"ON a.k = b.k WHERE a.k = {size % 3} {emit}"
+        for size in range(1, 31)
+    }
+    found = []
+    for keys in (0, 4):
+        monkeypatch.setattr(cohorts, "_MOST_KEYS", keys)
+        engine = Engine()
+        engine.execute(STREAMS.format(0))
+        for second in range(40):
+            if second == 15:  # so that the longer ones are not complete
+                engine.register_many(texts)
+            keys = [0, 1, 2][second % 2 :]  # pairs of one lane leave when none of another does
+            for stream, value in (("a", "x"), ("b", "y")):
+                engine.push(
+                    stream,
+                    {"ts": [second * SECOND] * len(keys), "k": keys, value: [second, 7, 8][: len(keys)]},
+                )
+            answers = engine.advance((second + 1) * SECOND)
+        found.append(answers)
+    alone, together = found
+    assert alone == together
+    assert len(together) > 20
+    for name in together["q9"].column_names if few else ():
+        chunks = [table[name].chunk(0) for table in together.values()]
+        assert len({chunk.buffers()[-1].address for chunk in chunks}) == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -10,8 +12,11 @@ from muntin.kernels.match import (
     FRESH,
     choose_changing,
     choose_matches,
+    choose_new,
+    find_fronts,
     first_kept,
     first_later,
+    list_pieces,
     merge_runs,
     probe,
     sort_matches,
@@ -105,15 +110,13 @@ def test_sorting(count):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 15, 16, 17, 33, 64, 200])
 def test_sorting_of_ties(count):
-    """Of matches in order of the later time; they are said to have moved only if they have."""
+    """Of matches in order of the later time, where they lie."""
     drawn = drawn_matches(np.random.default_rng(count), count)
     by_time = np.argsort(np.maximum(*drawn[2:]), kind="stable")
     matches = [column[by_time] for column in drawn]
-    order = np.arange(count)
-    has_moved = sort_ties(*matches, order, np.empty_like(order))
-    assert sorted(order) == list(range(count))
-    assert key_of(matches, order) == key_of(matches, in_order(matches))
-    assert has_moved == (order.tolist() != list(range(count)))
+    room = np.empty((2, count), np.int64)
+    sort_ties(np.maximum(*matches[2:]), *matches, *room)
+    assert key_of(matches, range(count)) == key_of(drawn, in_order(drawn))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -169,3 +172,52 @@ def test_searches_and_choices(seed):
             if seen < end and unseen >= begin and (seen >= new_from or unseen < end):
                 expected.append(i)
         assert out[:count].tolist() == expected
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_matches_that_are_new(seed):
+    random = np.random.default_rng(seed)
+    count, slide = int(random.integers(0, 40)), int(random.integers(1, 9))
+    left, right = random.integers(0, 5, (2, count))
+    left_at, right_at = random.integers(-30, 30, (2, count))
+    order = np.argsort(np.maximum(left_at, right_at), kind="stable")
+    left, right, left_at, right_at = (each[order] for each in (left, right, left_at, right_at))
+    longer, longest, first = (int(random.integers(*each)) for each in ((-5, 6), (1, 30), (-5, 5)))
+    expected = []
+    for i in range(count):
+        tick = max(left_at[i], right_at[i]) // slide + 1
+        until = min(left_at[i] + longer, right_at[i])
+        if until + longest >= max(tick, first) * slide and left[i] >= 1 and right[i] >= 2:
+            expected.append((tick, i, until))
+    out = np.empty((3, count), np.int64)
+    found = choose_new(left, right, left_at, right_at, longer, longest, slide, first, 1, 2, *out)
+    assert out[:, :found].T.tolist() == [list(map(int, each)) for each in expected]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_fronts(seed):
+    """Of each run and query: where its lane begins, and how many of it are at least as great as two bounds."""
+    random = np.random.default_rng(seed)
+    ends = np.cumsum([0, *random.integers(0, (5, 60)[seed % 2], 4)])
+    lane_of, until = np.empty((2, ends[-1]), np.int64)
+    for lo, hi in pairwise(ends.tolist()):
+        some = np.array([random.integers(0, 3, hi - lo), random.integers(0, 20, hi - lo)])
+        lane_of[lo:hi], until[lo:hi] = some[:, np.lexsort((-some[1], some[0]))]
+    lane = np.array([0, 1, 2, 3, 1])
+    least = random.integers(0, 22, 5)
+    before = least - random.integers(0, 9)
+    begin, now, then = np.empty((3, 5, 4), np.int64)
+    find_fronts(lane_of, until, ends, lane, least, before, begin, now, then)
+    for q in range(5):
+        for r in range(4):
+            part = slice(ends[r], ends[r + 1])
+            mine = lane_of[part] == lane[q]
+            assert begin[q, r] == np.count_nonzero(lane_of[part] < lane[q])
+            assert now[q, r] == np.count_nonzero(mine & (until[part] >= least[q]))
+            assert then[q, r] == np.count_nonzero(mine & (until[part] >= before[q]))
+
+
+def test_pieces_are_listed():
+    out = np.empty(5, np.int64)
+    list_pieces(np.array([7, 0, 3]), np.array([2, 0, 3]), out)
+    assert out.tolist() == [7, 8, 3, 4, 5]

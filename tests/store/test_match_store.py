@@ -112,3 +112,27 @@ def test_log_keeps_numbers(steps: list[int]) -> None:
         assert log.at.tolist() == (numbers[::-1] * 10).tolist()
     log.keep({"s": pa.string(), "new": pa.float64()})
     assert log.take("new", np.arange(log.first, end)).null_count == end - log.first
+
+
+def test_the_dead_are_dropped_before_the_others_are_moved() -> None:
+    """Of a steady stream of matches half are dead, behind others that are not. When the store is full they go first;
+    what windows see is what a list of all matches has."""
+    random = np.random.default_rng(1)
+    store, before = MatchStore(), np.zeros((4, 0), np.int64)
+    most_kept = 0
+    for second in range(80):
+        at = second * 100 + np.arange(100)
+        others = np.maximum(at - random.integers(0, 2_000, 100), 0)
+        more = np.array([before.shape[1] + np.arange(100)] * 2 + [at, others])
+        before = np.concatenate([before, more], axis=1)
+        store.insert(Matches(*more.copy()))
+        begin, end = second * 100 - 1_900, second * 100 + 100
+        seen = store.choose((begin, end), (begin, end), (0, 0))
+        expected = (before[2:] >= begin).all(axis=0)
+        assert sorted(store.all.left[seen]) == before[0][expected].tolist()
+        store.forget(begin, begin)
+        assert len(store.choose((begin, end), (begin, end), (0, 0))) == len(seen)
+        store.check()
+        most_kept = max(most_kept, len(store)) if second > 40 else 0
+    assert most_kept <= 2_000
+    assert len(store) < 1_900  # with the dead there would be all of the last 2,000 instants

@@ -22,29 +22,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from muntin.answer import to_instants
 from muntin.arrays import Ints, order_of
 from muntin.expression import Expression, both
 from muntin.join.answer import read_pairs, select_pairs
 from muntin.join.group import Both, JoinGroup, JoinRegistration
-from muntin.kernels.match import fill_leaves, find_fronts
+from muntin.kernels.match import choose_new, find_fronts
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.lane import Asked, Lane, columns_of_lanes
 from muntin.plan.lanes import lane_of_condition
 from muntin.query import Output
-from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import evaluate_each
 from muntin.store.columns import Columns
 
 _MOST_SLIDES = 1024  # of a window: with more, an answer would have too many pieces
 _MOST_KEYS = 4  # of a group: each takes memory of its own
-_BLOCK = 1 << 16  # rows of a column with one value, of which longer ones are made
 
 
 class CohortKey(NamedTuple):
@@ -56,6 +52,15 @@ class CohortKey(NamedTuple):
     where: Expression | None  # … or all of it, if it compares nothing
     outputs: tuple[Output, ...]
     since: Both
+
+
+class Pieces(NamedTuple):
+    """What each of some queries (a row) sees of each cohort (a column): pairs that follow each other."""
+
+    start: Ints  # where each cohort begins among all pairs, and where the last one ends
+    first: Ints  # which one of a cohort is the first
+    many: Ints
+    old: int  # so many cohorts were here at the tick before: with EMIT CHANGES, their pairs leave
 
 
 class _Place(NamedTuple):
@@ -80,32 +85,7 @@ def _place_of(registration: JoinRegistration) -> _Place | None:
     return _Place(key, lane)
 
 
-def answer_from_cohorts(
-    group: JoinGroup, registration: JoinRegistration, tick: int, is_change: bool = False, makes: bool = True
-) -> Answered | None:
-    """The answer of a query at a tick, or what changed there; None if it has to be found otherwise. `makes`: cohorts
-    are made if there are none. What is only looked up now and then is not worth their memory."""
-    if group.cohorts is None:
-        _deal_out(group)
-    cohorts, watermark = registration.cohorts, group.watermark
-    if cohorts is None or not (makes or cohorts.has_begun):
-        return None
-    slide = registration.query.slide
-    over = tick if watermark is None else min(tick, watermark // slide)
-    seen_at = tick - is_change
-    if not cohorts.follow(group, registration, over, seen_at):
-        return None
-    mark = cohorts.mark()
-    try:
-        if over < tick and not cohorts.follow(group, registration, tick, seen_at):
-            return None
-        return (cohorts.changes if is_change else cohorts.whole)(registration, tick)
-    finally:
-        if over < tick:  # pairs of slides that are not over may still come
-            cohorts.back_to(mark)
-
-
-def _deal_out(group: JoinGroup) -> None:
+def deal_out(group: JoinGroup) -> None:
     """Tell each query its cohorts, after some came or went; those that still serve stay."""
     places = {
         name: place for name, each in group.registrations.items() if (place := _place_of(each)) is not None
@@ -159,7 +139,8 @@ class Cohorts:
         self._pairs = Columns({"lane": np.dtype(np.int32), "until": np.dtype(np.int64)})
         self._ticks: list[int] = []  # of each cohort, ascending
         self._ends: list[int] = []  # number of the first pair after each
-        self._columns: list[list[pa.Array]] = []  # of each cohort
+        self._values: list[pa.RecordBatch] = []  # of each cohort, what SELECT makes of its pairs
+        self._schema = pa.schema([(each.name, each.expression.type) for each in key.outputs])
         self.has_begun = False  # whether somebody has asked for them; if so,
         self._first = 0  # answers can be had from this tick on …
         self._reached = 0  # … up to this one
@@ -185,22 +166,23 @@ class Cohorts:
         """Pairs whose later time is in [begin, end)."""
         slide, longer, since = self.key.slide, self.key.longer, self.key.since
         part = group.matches.between(begin, end)
-        left, right, left_at, right_at = (array[part] for array in group.matches.all)
-        until = np.minimum(left_at + longer, right_at)
-        ticks = np.maximum(left_at, right_at) // slide + 1
-        seen = np.maximum(ticks, self._first) * slide
-        chosen = np.flatnonzero((until + self.longest >= seen) & (left >= since[0]) & (right >= since[1]))
-        if not len(chosen):
+        tick, match, until = np.empty((3, part.stop - part.start), np.int64)
+        count = choose_new(
+            *(array[part] for array in group.matches.all), longer, self.longest, slide, self._first, *since,
+            tick, match, until,
+        )  # fmt: skip
+        if not count:
             return
-        ticks = ticks[chosen]
-        starts = np.flatnonzero(np.append(True, ticks[1:] != ticks[:-1]))
-        for lo, hi in zip(starts.tolist(), [*starts[1:].tolist(), len(chosen)], strict=True):
-            self._add(group, registration, int(ticks[lo]), part.start + chosen[lo:hi])
+        match += part.start
+        starts = np.flatnonzero(np.append(True, tick[1:count] != tick[: count - 1])).tolist()
+        for lo, hi in zip(starts, [*starts[1:], count], strict=True):
+            self._add(group, registration, int(tick[lo]), match[lo:hi], until[lo:hi])
 
-    def _add(self, group: JoinGroup, registration: JoinRegistration, tick: int, matches: Ints) -> None:
+    def _add(
+        self, group: JoinGroup, registration: JoinRegistration, tick: int, matches: Ints, until: Ints
+    ) -> None:
         """One cohort, of matches as they are kept."""
-        asked, all = self.key.asked, group.matches.all
-        until = np.minimum(all.left_at[matches] + self.key.longer, all.right_at[matches])
+        asked = self.key.asked
         if asked is None or self._numbers is None:
             order, lane = order_of(-until), np.zeros(len(matches), np.int64)
             pairs = read_pairs(group, registration.query, matches[order], self.key.where)
@@ -222,7 +204,7 @@ class Cohorts:
         self._pairs.extend({"lane": lane[kept], "until": until[kept]})
         self._ticks.append(tick)
         self._ends.append(self._pairs.dropped + len(self._pairs))
-        self._columns.append(columns)
+        self._values.append(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def forget(self, instant: int) -> None:
         """Drop cohorts of which no query sees anything from an instant on, nor from the tick before."""
@@ -237,7 +219,7 @@ class Cohorts:
                 break
             dead, start = dead + 1, end
         self._pairs.drop_first(start - self._pairs.dropped)
-        del self._ticks[:dead], self._ends[:dead], self._columns[:dead]
+        del self._ticks[:dead], self._ends[:dead], self._values[:dead]
 
     def mark(self) -> tuple[int, int, int]:
         """For `back_to`."""
@@ -247,74 +229,39 @@ class Cohorts:
         """Have only what was here then: pairs of slides that are not over may still come."""
         cohorts, pairs, self._reached = mark
         self._pairs.truncate(pairs)
-        del self._ticks[cohorts:], self._ends[cohorts:], self._columns[cohorts:]
+        del self._ticks[cohorts:], self._ends[cohorts:], self._values[cohorts:]
 
-    # -- answers -----------------------------------------------------------------------------------
+    # -- what queries see --------------------------------------------------------------------------
 
-    def whole(self, registration: JoinRegistration, tick: int) -> Answered:
-        """The answer at a tick."""
-        begin, many = self._fronts(registration, tick)
-        pieces = [_Piece(i, int(begin[i]), int(many[i])) for i in np.flatnonzero(many).tolist()]
-        columns = [*self._cut(pieces), *self._bounds(registration, tick, int(many.sum()))]
-        return _answered(columns, registration.query.answer_schema())
+    def pieces(self, registrations: Sequence[JoinRegistration], tick: int, is_change: bool) -> Pieces:
+        """What queries see at a tick, or what changed there for them."""
+        count, old = bisect_right(self._ticks, tick), bisect_right(self._ticks, tick - 1)
+        start = np.array([0, *(end - self._pairs.dropped for end in self._ends[:count])])
+        lane = np.array([each.lane for each in registrations])
+        size = np.array([each.query.right.window.size for each in registrations])
+        least = tick * self.key.slide - size
+        before = least - self.key.slide if is_change else least
+        begin, now, then = np.empty((3, len(registrations), count), np.int64)
+        find_fronts(self._pairs["lane"], self._pairs["until"], start, lane, least, before, begin, now, then)
+        if not is_change:
+            return Pieces(start, begin, now, 0)
+        begin[:, :old] += now[:, :old]
+        many = np.concatenate([then[:, :old] - now[:, :old], now[:, old:]], axis=1)
+        return Pieces(start, begin, many, old)
 
-    def changes(self, registration: JoinRegistration, tick: int) -> Answered:
-        """What has left since the tick before, then what is seen for the first time."""
-        begin, now = self._fronts(registration, tick)
-        _, before = self._fronts(registration, tick - 1)
-        old = len(before)
-        left = before - now[:old]
-        pieces = [_Piece(i, int(begin[i] + now[i]), int(left[i])) for i in np.flatnonzero(left).tolist()]
-        leave, enter = int(left.sum()), int(now[old:].sum())
-        slide, size = self.key.slide, registration.query.right.window.size
-        leaves_at = _instant(tick * slide, leave)
-        if enter:  # the cohort of this tick
-            pieces.append(_Piece(old, int(begin[old]), enter))
-            start = int(begin[old]) + (self._ends[old - 1] - self._pairs.dropped if old else 0)
-            leaves = np.empty(enter, np.int64)
-            fill_leaves(self._pairs["until"][start : start + enter], size, slide, leaves)
-            leaves_at.append(to_instants(leaves))
-        columns = [
-            *self._cut(pieces), *self._bounds(registration, tick, leave + enter),
-            [*_repeated(_word("leave"), leave), *_repeated(_word("enter"), enter)], leaves_at,
-        ]  # fmt: skip
-        return _answered(columns, registration.query.emission_schema())
+    @property
+    def until(self) -> Ints:
+        """Until when each pair is seen by a window, less the size of the right one."""
+        found: Ints = self._pairs["until"]
+        return found
 
-    def _fronts(self, registration: JoinRegistration, tick: int) -> tuple[Ints, Ints]:
-        """Of each cohort up to that of a tick: where a query's lane begins in it, and how many pairs of it are seen."""
-        cohorts = bisect_right(self._ticks, tick)
-        ends = np.array([0, *(end - self._pairs.dropped for end in self._ends[:cohorts])])
-        begin, count = np.empty((2, cohorts), np.int64)
-        least = tick * self.key.slide - registration.query.right.window.size
-        find_fronts(
-            self._pairs["lane"],
-            self._pairs["until"],
-            ends[:-1],
-            ends[1:],
-            registration.lane,
-            least,
-            begin,
-            count,
-        )
-        return begin - ends[:-1], count
-
-    def _cut(self, pieces: list[_Piece]) -> list[list[pa.Array]]:
-        """The pieces of each column of SELECT."""
-        return [
-            [self._columns[piece.cohort][number].slice(piece.begin, piece.many) for piece in pieces]
-            for number in range(len(self.key.outputs))
-        ]
-
-    def _bounds(self, registration: JoinRegistration, tick: int, rows: int) -> list[list[pa.Array]]:
-        at = tick * self.key.slide
-        is_complete = bool(registration.complete(np.array([at]))[0])
-        return [
-            _instant(at - registration.query.size, rows), _instant(at, rows), _repeated(_truth(is_complete), rows)
-        ]  # fmt: skip
+    @property
+    def values(self) -> Sequence[pa.RecordBatch]:
+        """What SELECT makes of the pairs of each cohort."""
+        return self._values
 
     def nbytes(self) -> int:
-        arrays = (column for columns in self._columns for column in columns)
-        return self._pairs.nbytes() + sum(int(array.nbytes) for array in arrays)
+        return self._pairs.nbytes() + sum(int(batch.nbytes) for batch in self._values)
 
     def check(self) -> None:
         self._pairs.check()
@@ -322,14 +269,14 @@ class Cohorts:
         assert self._ticks == sorted(set(self._ticks))
         starts = [self._pairs.dropped, *self._ends[:-1]]
         assert not self._ends or self._ends[-1] == self._pairs.dropped + len(self._pairs)
-        for start, end, columns in zip(starts, self._ends, self._columns, strict=False):
+        for start, end, values in zip(starts, self._ends, self._values, strict=False):
             part = slice(start - self._pairs.dropped, end - self._pairs.dropped)
             lane, until = self._pairs["lane"][part], self._pairs["until"][part]
             assert len(until)
             assert bool(
                 np.all((lane[1:] > lane[:-1]) | ((lane[1:] == lane[:-1]) & (until[1:] <= until[:-1])))
             )
-            assert all(len(column) == len(until) for column in columns)
+            assert values.num_rows == len(until)
 
 
 def _all_of(conditions: Sequence[Expression]) -> Expression | None:
@@ -337,42 +284,3 @@ def _all_of(conditions: Sequence[Expression]) -> Expression | None:
     for each in conditions:
         found = both(found, each)
     return found
-
-
-class _Piece(NamedTuple):
-    """Pairs of a cohort that follow each other."""
-
-    cohort: int
-    begin: int
-    many: int
-
-
-def _answered(columns: list[list[pa.Array]], schema: pa.Schema) -> Answered:
-    return Answered(
-        pa.Table.from_arrays(
-            [pa.chunked_array(pieces, kind) for pieces, kind in zip(columns, schema.types, strict=True)],
-            schema=schema,
-        )
-    )
-
-
-# Columns with one value in all rows: pieces of one block, over and over.
-
-
-def _repeated(block: pa.Array, rows: int) -> list[pa.Array]:
-    full, rest = divmod(rows, len(block))
-    return [block] * full + ([block.slice(0, rest)] if rest else [])
-
-
-def _instant(at: int, rows: int) -> list[pa.Array]:
-    return _repeated(to_instants(np.full(min(rows, _BLOCK), at)), rows) if rows else []
-
-
-@cache
-def _word(change: str) -> pa.Array:
-    return pa.repeat(pa.scalar(change, pa.string()), _BLOCK)
-
-
-@cache
-def _truth(value: bool) -> pa.Array:
-    return pa.repeat(pa.scalar(value), _BLOCK)

@@ -8,6 +8,7 @@ silence costs nothing.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,9 +18,10 @@ import pyarrow as pa
 from muntin.answer import to_instants
 from muntin.arrays import LONG_AGO, Ints
 from muntin.join.answer import answer, read_pairs
-from muntin.join.cohorts import answer_from_cohorts, in_order
+from muntin.join.cohorts import in_order
+from muntin.join.from_cohorts import answers_from_cohorts
 from muntin.join.group import JoinGroup, JoinRegistration
-from muntin.join.lookup import answer_at, earliest_instant
+from muntin.join.lookup import answer_anew, earliest_instant
 from muntin.shard.emit.portion import DEFAULT_ROWS, Answers, allot
 from muntin.shard.read.evaluate import Answered
 from muntin.shard.read.left_out import LeftOut, tell
@@ -112,12 +114,15 @@ def emit(group: JoinGroup, until: int | None, rows: int = DEFAULT_ROWS) -> Answe
         if lost[name]:
             complaints.append(f"query '{name}' has lost {lost[name]:,} windows that closed {_LOST}")
     dues = _cut(group, dues, rows)
+    made = _from_cohorts(group, dues)
     for name, due in dues.items():
-        registration = group.registrations[name]
         if due.first <= due.last:
-            table, left_out[name], _ = _answers(group, registration, due)
-            if table.num_rows:
-                answers[name] = table
+            found = made.get(name)
+            if found is None:
+                found = _answers(group, group.registrations[name], due)
+            left_out[name] = found.left_out
+            if found.table.num_rows:
+                answers[name] = found.table
     for name, registration in reached:
         registration.emitted_to = dues[name].reached if name in dues and dues[name].more else target
         registration.missed += lost.get(name, 0)
@@ -196,16 +201,26 @@ def _is_always(registration: JoinRegistration) -> bool:
     return registration.query.fold is not None and not registration.query.keys
 
 
+def _from_cohorts(group: JoinGroup, dues: Mapping[str, _Due]) -> dict[str, Answered]:
+    """Answers of queries that owe one tick of a slide: most queries, most of the time."""
+    single: list[str] = []
+    asked: list[tuple[JoinRegistration, int, bool]] = []
+    for name, due in dues.items():
+        query = group.registrations[name].query
+        if due.first == due.last and query.slide and not (query.emits_changes and due.first <= due.begins):
+            single.append(name)
+            asked.append((group.registrations[name], due.last, query.emits_changes))
+    found = answers_from_cohorts(group, asked) if asked else []
+    return {name: each for name, each in zip(single, found, strict=True) if each is not None}
+
+
 def _answers(group: JoinGroup, registration: JoinRegistration, due: _Due) -> Answered:
     query, ticks = registration.query, due.ticks
     if query.emits_changes:
-        found = None
-        if due.begins < due.first == due.last and query.slide:  # most of the time
-            found = answer_from_cohorts(group, registration, due.last, is_change=True)
-        return _answer_changes(group, registration, due) if found is None else found
+        return _answer_changes(group, registration, due)
     begin, end = (int(instant) for instant in ticks.at(np.array([due.first, due.last])))
     if begin == end:  # most of the time
-        return answer_at(group, registration, end)
+        return answer_anew(group, registration, end)
     chosen = group.matches.choose(*registration.ranges(begin, end), registration.since)
     pairs = read_pairs(
         group, registration.query, in_order(group, registration, chosen), registration.query.where

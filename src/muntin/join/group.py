@@ -62,6 +62,11 @@ class JoinRegistration:
         known: Bools = (instants - left >= self.known_from[0]) & (instants - right >= self.known_from[1])
         return known
 
+    def is_complete(self, instant: int) -> bool:
+        """The same of one."""
+        left, right = (side.window.size for side in self.query.sides)
+        return instant - left >= self.known_from[0] and instant - right >= self.known_from[1]
+
     def coverage(self, now: int | None) -> Coverage:
         """Whether both windows are known from their start, or from when on they are."""
         known = max(self.known_from)

@@ -8,7 +8,8 @@ import pyarrow as pa
 from muntin.arrays import LONG_AGO
 from muntin.errors import WindowTooLarge
 from muntin.join.answer import answer, read_pairs
-from muntin.join.cohorts import answer_from_cohorts, in_order
+from muntin.join.cohorts import in_order
+from muntin.join.from_cohorts import answers_from_cohorts
 from muntin.join.group import JoinGroup, JoinRegistration
 from muntin.shard.read.evaluate import Answered
 
@@ -27,18 +28,14 @@ def lookup(group: JoinGroup, registration: JoinRegistration, at: int | None) -> 
             f"the windows of {query.left} and {query.right} at {np.datetime64(instant, 'us')} have been "
             f"forgotten; they can be looked up from {since} on"
         )
-    return answer_at(group, registration, instant, is_pushed=False)
+    found = None
+    if query.slide:
+        (found,) = answers_from_cohorts(group, [(registration, instant // query.slide, False)], makes=False)
+    return answer_anew(group, registration, instant) if found is None else found
 
 
-def answer_at(
-    group: JoinGroup, registration: JoinRegistration, instant: int, is_pushed: bool = True
-) -> Answered:
-    """Answers at one instant of which nothing has been forgotten: every match in its windows, once. `is_pushed`: the
-    query is answered so at every slide."""
-    if registration.query.slide:
-        found = answer_from_cohorts(group, registration, instant // registration.query.slide, makes=is_pushed)
-        if found is not None:
-            return found
+def answer_anew(group: JoinGroup, registration: JoinRegistration, instant: int) -> Answered:
+    """Answers at one instant of which nothing has been forgotten: every match in its windows, once."""
     chosen = group.matches.choose(*registration.ranges(instant, instant), registration.since)
     pairs = read_pairs(
         group, registration.query, in_order(group, registration, chosen), registration.query.where

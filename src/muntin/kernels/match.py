@@ -4,13 +4,13 @@ A match is two events, by number and time. Matches are ordered by the later of t
 the left event (time, then number), then by the right one: an order that does not depend on arrival.
 """
 
-from muntin.kernels.jit import kernel
+from muntin.kernels.jit import inner, kernel
 
 FRESH = -2  # a cursor that has not entered its chain
 _BLOCK = 16  # matches that are sorted by insertion
 
 
-@kernel
+@inner
 def _reverse(number, at, lo, hi):
     hi -= 1
     while lo < hi:
@@ -54,7 +54,7 @@ def probe(at, key, first, begin, cursor, last, links, links_first, reach, other_
     return count, i, FRESH
 
 
-@kernel
+@inner
 def _precedes(left, right, left_at, right_at, i, j):
     one, other = max(left_at[i], right_at[i]), max(left_at[j], right_at[j])
     if one != other:
@@ -113,21 +113,39 @@ def sort_matches(left, right, left_at, right_at, order, spare):
 
 
 @kernel
-def sort_ties(left, right, left_at, right_at, order, spare):
-    """Sort the indices in `order` of matches that stand in order of the later time; whether any had to move. O(n) but
-    for runs of one time: two streams share a few of their many instants, and only matches of those are mixed up."""
-    has_moved, lo = False, 0
-    while lo < len(order):
-        later, hi = max(left_at[lo], right_at[lo]), lo + 1
-        is_sorted = True
-        while hi < len(order) and max(left_at[hi], right_at[hi]) == later:
-            is_sorted = is_sorted and not _precedes(left, right, left_at, right_at, hi, hi - 1)
-            hi += 1
-        if not is_sorted:
-            sort_matches(left, right, left_at, right_at, order[lo:hi], spare[lo:hi])
-            has_moved = True
-        lo = hi
-    return has_moved
+def sort_ties(later, left, right, left_at, right_at, order, spare):
+    """Sort matches that stand in order of the `later` time, where they lie. O(n) but for runs of one time: two streams
+    share a few of their many instants, and only matches of those are mixed up. `order` and `spare` are room.
+
+    Which of two events is later is as good as random, so what is compared for each match has no branches.
+    """
+    sorted_to = 0
+    for i in range(1, len(later)):
+        j = i - 1
+        is_mixed = (later[i] == later[j]) & (
+            (left_at[i] < left_at[j])
+            | (left_at[i] == left_at[j])
+            & (
+                (left[i] < left[j])
+                | (left[i] == left[j])
+                & ((right_at[i] < right_at[j]) | (right_at[i] == right_at[j]) & (right[i] < right[j]))
+            )
+        )
+        if is_mixed and i >= sorted_to:
+            lo, sorted_to = j, i + 1
+            while lo > 0 and later[lo - 1] == later[i]:
+                lo -= 1
+            while sorted_to < len(later) and later[sorted_to] == later[i]:
+                sorted_to += 1
+            run = order[lo:sorted_to]
+            for k in range(len(run)):
+                run[k] = lo + k
+            sort_matches(left, right, left_at, right_at, run, spare[lo:sorted_to])
+            for column in (left, right, left_at, right_at):
+                for k in range(len(run)):
+                    spare[lo + k] = column[run[k]]
+                for k in range(len(run)):
+                    column[lo + k] = spare[lo + k]
 
 
 @kernel
@@ -182,26 +200,72 @@ def choose_changing(left, right, left_at, right_at, lo, hi, left_since, right_si
 
 
 @kernel
-def find_fronts(lane_of, until, lo, hi, lane, least, begin, count):
-    """Of runs `lo[r] .. hi[r] - 1`, ordered by lane, then by descending `until`: where the elements of a lane begin,
-    and how many of them, at the front, are at least `least`. O(log n) for each run."""
-    for r in range(len(lo)):
-        first, end = lo[r], hi[r]
-        while first < end:
-            middle = (first + end) // 2
-            if lane_of[middle] < lane:
-                first = middle + 1
-            else:
-                end = middle
-        begin[r] = first
-        end = hi[r]
-        while first < end:
-            middle = (first + end) // 2
-            if lane_of[middle] == lane and until[middle] >= least:
-                first = middle + 1
-            else:
-                end = middle
-        count[r] = first - begin[r]
+def choose_new(left, right, left_at, right_at, longer, longest, slide, first, left_since, right_since,
+               tick, match, until):  # fmt: skip
+    """Matches, in order of their later times, that some window up to `longest` sees at the `first` tick or later, with
+    both numbers since some: by which tick each is first seen, which match it is, and its `until`; their count."""
+    count, at, edge, least = 0, 0, 0, 0
+    for i in range(len(left)):
+        later = max(left_at[i], right_at[i])
+        if later >= edge or not i:  # one division for each slide, not for each match
+            at = later // slide + 1
+            edge = at * slide
+            least = max(at, first) * slide - longest
+        ends = min(left_at[i] + longer, right_at[i])
+        # written in any case, counted if it is one: nobody can foresee which are
+        tick[count], match[count], until[count] = at, i, ends
+        count += (ends >= least) & (left[i] >= left_since) & (right[i] >= right_since)
+    return count
+
+
+@kernel
+def find_fronts(lane_of, until, ends, lane, least, before, begin, now, then):
+    """Of runs that end at `ends[1:]`, ordered by lane, then by descending `until`: where the elements of a lane begin,
+    counted from the start of the run, and how many of them, at the front, are at least `least`, and at least `before`,
+    which is less; for each query that has such a lane and such times. O(log n) for each query and run."""
+    for q in range(len(lane)):
+        for r in range(len(ends) - 1):
+            first, end = ends[r], ends[r + 1]
+            if first < end and lane_of[first] < lane[q]:
+                while first < end:
+                    middle = (first + end) // 2
+                    if lane_of[middle] < lane[q]:
+                        first = middle + 1
+                    else:
+                        end = middle
+            start, end = first, ends[r + 1]
+            while first < end:
+                middle = (first + end) // 2
+                if lane_of[middle] == lane[q] and until[middle] >= least[q]:
+                    first = middle + 1
+                else:
+                    end = middle
+            begin[q, r], now[q, r] = start - ends[r], first - start
+            # those of one slide more are a few that follow
+            end, step = ends[r + 1], 1
+            while first + step < end:
+                middle = first + step
+                if lane_of[middle] != lane[q] or until[middle] < before[q]:
+                    end = middle
+                else:
+                    first, step = middle + 1, 2 * step
+            while first < end:
+                middle = (first + end) // 2
+                if lane_of[middle] == lane[q] and until[middle] >= before[q]:
+                    first = middle + 1
+                else:
+                    end = middle
+            then[q, r] = first - start
+
+
+@kernel
+def list_pieces(start, many, out):
+    """The numbers of runs that begin at `start` and have so `many` elements, one run after the other."""
+    place = 0
+    for i in range(len(start)):
+        for j in range(start[i], start[i] + many[i]):
+            out[place] = j
+            place += 1
 
 
 @kernel

@@ -95,6 +95,11 @@ class Columns:
             else:
                 self._move(max(_SMALLEST, 2 * needed))
 
+    @property
+    def room(self) -> int:
+        """How many elements fit behind the last before any is moved."""
+        return self._capacity - self._tail
+
     def truncate(self, count: int) -> None:
         """Keep only the first `count` elements."""
         self._tail = self._head + count

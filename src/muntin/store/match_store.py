@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from muntin.arrays import Arrays, Ints, order_of
+from muntin.arrays import Arrays, Ints, in_order
 from muntin.kernels.match import (
     choose_changing,
     choose_matches,
@@ -67,6 +67,7 @@ class MatchStore:
         self._fresh: list[Matches] = []  # not in order yet: those of several batches are sorted together
         self._many_fresh = 0
         self.found = 0  # matches ever inserted
+        self._last = 0  # how many were put in order together the last time
         self._living = 0  # how many were left when dead ones were last looked for
 
     def __len__(self) -> int:
@@ -98,13 +99,11 @@ class MatchStore:
         """Put the matches that came since the last time in their places."""
         matches = Matches(*(np.concatenate(arrays) for arrays in zip(*self._fresh, strict=True)))
         count = self._many_fresh
-        self._fresh, self._many_fresh = [], 0
+        self._fresh, self._many_fresh, self._last = [], 0, count
         # by time first, which is nearly enough: those of one event come in their order
-        order = order_of(np.maximum(matches.left_at, matches.right_at))
+        later, order = in_order(np.maximum(matches.left_at, matches.right_at))
         new = Matches(*(array[order] for array in matches))
-        order = np.arange(count)
-        if sort_ties(*new, order, np.empty_like(order)):
-            new = Matches(*(array[order] for array in new))
+        sort_ties(later, *new, order, np.empty_like(order))
         all = self._settled
         cut = int(first_later(all.left_at, all.right_at, max(new.left_at[0], new.right_at[0])))
         late = len(self) - cut  # of those that are here, which the new ones are mixed with
@@ -147,11 +146,13 @@ class MatchStore:
     def forget(self, left_before: int, right_before: int) -> None:
         """Drop matches with an event before the instant given for its side; O(1) amortised per match.
 
-        Some may stay until the store has tripled: windows that reach back no further do not see them.
+        Some may stay until the store is full or has tripled: windows that reach back no further do not see them.
         """
         all = self._settled
         self._columns.drop_first(int(first_later(all.left_at, all.right_at, max(left_before, right_before))))
-        if len(self) > max(_FEW, _DEAD * self._living):
+        # those that are left will soon be moved for want of room: the dead need not be
+        is_full = self._columns.room < 2 * self._last and 4 * len(self) > 5 * self._living
+        if len(self) > _FEW and (is_full or len(self) > _DEAD * self._living):
             all = self.all
             self._columns.retain((all.left_at >= left_before) & (all.right_at >= right_before))
             self._living = len(self)
