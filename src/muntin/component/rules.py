@@ -34,15 +34,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _MOST_ARRAYS = 3  # that kernels can take from cells
+MARKED = set[Callable[..., Any]]()  # functions that rules call
 
 
 def rule(function: Function) -> Function:
     """Mark a function that rules call: it remains what it is, and kernels can call it too."""
 
-    @overload(function, inline="always", strict=False)  # type: ignore[untyped-decorator]
+    # `inline="always"` would compile it all the same, and paste it in besides; nobody calls it from C
+    @overload(function, strict=False, jit_options={"no_cfunc_wrapper": True})  # type: ignore[untyped-decorator]
     def compile_rule(*arguments: Any) -> Function:
         return function
 
+    MARKED.add(function)
     return function
 
 
