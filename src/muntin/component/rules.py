@@ -61,6 +61,7 @@ class Rules:
     ints: type
     floats: type
     identity: Callable[[np.dtype], Identity]
+    ignores_values: bool = False  # kernels are compiled once, not for each type of values
     compares_values: bool = False  # texts are then compared by their order, not by their codes
     keeps_a_value: bool = False  # the first array holds values as they came: codes if they are texts
     lifts_columns: bool = False  # `lift` does with whole columns what it does with numbers

@@ -202,6 +202,18 @@ def ring_capacity(capacity: int, needed: int) -> int:
     return capacity
 
 
+def as_words(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same memory as integers, where numbers have 64 bits: one kernel then moves cells of many kinds.
+
+    >>> [array.dtype.name for array in as_words((np.zeros(2), np.zeros(2, np.int64), np.zeros(2, bool)))]
+    ['int64', 'int64', 'bool']
+    """
+    return tuple(
+        array.view(np.int64) if array.dtype.kind in "iuf" and array.itemsize == 8 else array
+        for array in arrays
+    )
+
+
 @kernel
 def move(old, old_base, old_capacity, new, new_base, new_capacity, first, end):
     """Copy the cells numbered `first .. end - 1` from a ring that begins at `old_base` to another."""

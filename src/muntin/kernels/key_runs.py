@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muntin.kernels.combine import combine, fold, put, take
+from muntin.kernels.combine import as_words, combine, fold, put, take
 from muntin.kernels.instructions import prefetch
 from muntin.kernels.jit import inner, kernel, kernel_per_kind
 from muntin.kernels.sorted_runs import first_not_below
@@ -107,9 +107,13 @@ def arrange_runs(came, start, room, count, left, built, at, floor, spare, source
     return end
 
 
-@kernel
 def move_entries(old, new, source, target, many):
     """Move runs of one column, within it or to another."""
+    _move_entries(*as_words((old, new)), source, target, many)
+
+
+@kernel
+def _move_entries(old, new, source, target, many):
     for i in range(len(source)):
         begin, to = np.uint64(source[i]), np.uint64(target[i])
         for j in range(np.uint64(many[i])):  # an index that might be negative is looked at twice
