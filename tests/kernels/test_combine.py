@@ -39,7 +39,9 @@ def compiled(kind: Any, has_subtract: bool) -> Any:
     return kernel(run, False)
 
 
-def plain(kind: Any, values: list[Any], at: list[int], nothing: tuple[Any, ...]) -> list[list[tuple[Any, ...]]]:
+def plain(
+    kind: Any, values: list[Any], at: list[int], nothing: tuple[Any, ...]
+) -> list[list[tuple[Any, ...]]]:
     """The same, number by number in Python: lifted, folded, combined, taken apart."""
     ones = [wrapped(kind.lift(value, time)) for value, time in zip(values, at, strict=True)]
     sums = [nothing]
@@ -119,6 +121,10 @@ def test_what_cannot_be_put_is_refused() -> None:
     """Before anything is written: an array that is read only, too few numbers, arrays of rows."""
     fixed = np.zeros(2)
     fixed.setflags(write=False)
-    for arrays, element in (((fixed,), (1.0,)), ((np.zeros(2), np.zeros(2)), (1.0,)), ((np.zeros((2, 2)),), (1.0,))):
+    for arrays, element in (
+        ((fixed,), (1.0,)),
+        ((np.zeros(2), np.zeros(2)), (1.0,)),
+        ((np.zeros((2, 2)),), (1.0,)),
+    ):
         with pytest.raises(TypingError):
             store(arrays, 0, element)

@@ -1,6 +1,6 @@
 """Compiled loops: arrays in, arrays out. No objects, no validation, no allocation of answers."""
 
-# What happens whenever a kernel is compiled. Not imported by a kernel's file: that would be part of what compiled code is
-# kept by.
+# What happens while kernels are compiled. Not imported by a kernel's file: that would be part of what compiled code
+# is kept by.
 from muntin.kernels import collector as collector
 from muntin.kernels.told import COMPILING as COMPILING

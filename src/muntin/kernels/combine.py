@@ -32,7 +32,9 @@ def _compiled(rule: Callable[..., Any]) -> Callable[..., Any]:
     """To be pasted into kernels, with the marked functions that it calls: none of them is compiled by itself."""
     if rule not in _RULES:
         seen = rule.__globals__
-        called = {name: _compiled(seen[name]) for name in rule.__code__.co_names if _is_marked(seen.get(name))}
+        called = {
+            name: _compiled(seen[name]) for name in rule.__code__.co_names if _is_marked(seen.get(name))
+        }
         _RULES[rule] = inner(_with_globals(rule, called) if called else rule)
     return _RULES[rule]
 
