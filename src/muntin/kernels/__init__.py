@@ -2,5 +2,5 @@
 
 # What happens while kernels are compiled. Not imported by a kernel's file: that would be part of what compiled code
 # is kept by.
-from muntin.kernels import collector as collector
+from muntin.kernels.collector import RESTING as RESTING
 from muntin.kernels.told import COMPILING as COMPILING

@@ -34,4 +34,5 @@ class Resting(Listener):  # type: ignore[misc]
             gc.enable()
 
 
-register("numba:compile", Resting())
+RESTING = Resting()
+register("numba:compile", RESTING)

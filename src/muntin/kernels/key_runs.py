@@ -8,6 +8,8 @@ their key needs room. `built[n, k]` of the entries, a multiple of `BLOCK`, have 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from muntin.kernels.combine import as_words, combine, fold, put, take
@@ -107,7 +109,7 @@ def arrange_runs(came, start, room, count, left, built, at, floor, spare, source
     return end
 
 
-def move_entries(old, new, source, target, many):
+def move_entries(old: Any, new: Any, source: Any, target: Any, many: Any) -> None:
     """Move runs of one column, within it or to another."""
     _move_entries(*as_words((old, new)), source, target, many)
 
