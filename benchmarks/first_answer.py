@@ -19,15 +19,19 @@ def main(queries: int) -> None:
     stamps.append(time.perf_counter())
 
     # Drawing the events is not part of any phase.
-    from muntin.demo.trades import trade_queries
+    from muntin.demo.trades import SUBSCRIPTIONS, subscription_rows, trade_queries
     from muntin.testing import TradeStream
 
     stream = TradeStream(seed=3)
     batch = next(stream.batches(20_000, 20_000))
     texts = trade_queries(queries)
+    rows = subscription_rows(3, stream) if "subscriptions_met" in texts else None
     drawn = time.perf_counter()
     shift = drawn - stamps[-1]
     engine.execute(stream.create_statement)
+    if rows is not None:
+        engine.execute(SUBSCRIPTIONS)
+        engine.load("subscriptions", rows)
     engine.register_many(texts)
     stamps.append(time.perf_counter() - shift)
     engine.push(stream.name, batch)

@@ -36,13 +36,15 @@ class Component(Rules):
     def fold_runs(self, lo: Array, hi: Array, at: Array, value: Array, valid: Array, into: Partial) -> None:
         """Fold runs of events without keys, one slot each; O(events)."""
         kernel = fold_runs(self.kind(value.dtype))
-        kernel(lo, hi, read_only(at), read_only(value), valid, *into)
+        at = read_only(at)
+        kernel(lo, hi, at, at if self.ignores_values else read_only(value), valid, *into)
 
     def fold(self, lo: Array, hi: Array, width: int, key: Array, at: Array, value: Array, valid: Array,
              into: Partial) -> None:  # fmt: skip
         """Fold ranges of events into `into`; O(events)."""
         kernel = fold_events(self.kind(value.dtype))
-        kernel(lo, hi, width, key, read_only(at), read_only(value), valid, *into)
+        at = read_only(at)
+        kernel(lo, hi, width, key, at, at if self.ignores_values else read_only(value), valid, *into)
 
     def merge(self, lo: Array, hi: Array, width: int, key: Array, cells: Partial, into: Partial) -> None:
         """Merge ranges of cells into `into`; O(cells)."""

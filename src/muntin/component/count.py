@@ -23,4 +23,4 @@ class Counts(NamedTuple):
         return (whole[0] - part[0],)
 
 
-COUNT = Rules("count", Counts, Counts, lambda _: ((INT, 0),), lifts_columns=True)
+COUNT = Rules("count", Counts, Counts, lambda _: ((INT, 0),), lifts_columns=True, ignores_values=True)

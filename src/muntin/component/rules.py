@@ -34,15 +34,18 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 INT, FLOAT = np.dtype(np.int64), np.dtype(np.float64)
 _MOST_ARRAYS = 3  # that kernels can take from cells
+MARKED = set[Callable[..., Any]]()  # functions that rules call
 
 
 def rule(function: Function) -> Function:
     """Mark a function that rules call: it remains what it is, and kernels can call it too."""
 
-    @overload(function, inline="always", strict=False)  # type: ignore[untyped-decorator]
+    # `inline="always"` would compile it all the same, and paste it in besides; nobody calls it from C
+    @overload(function, strict=False, jit_options={"no_cfunc_wrapper": True})  # type: ignore[untyped-decorator]
     def compile_rule(*arguments: Any) -> Function:
         return function
 
+    MARKED.add(function)
     return function
 
 
@@ -58,6 +61,7 @@ class Rules:
     ints: type
     floats: type
     identity: Callable[[np.dtype], Identity]
+    ignores_values: bool = False  # kernels are compiled once, not for each type of values
     compares_values: bool = False  # texts are then compared by their order, not by their codes
     keeps_a_value: bool = False  # the first array holds values as they came: codes if they are texts
     lifts_columns: bool = False  # `lift` does with whole columns what it does with numbers

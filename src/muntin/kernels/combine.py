@@ -12,12 +12,16 @@ Cells lie in *rings*: cell `i & (capacity - 1)` holds number `i`, for a capacity
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
-from numba.extending import overload
+from numba.core import cgutils, types
+from numba.extending import lower_builtin, overload, type_callable
+from numba.np.arrayobj import load_item, make_array, store_item
 
-from muntin.kernels.jit import inner, kernel
+from muntin.component.rules import MARKED
+from muntin.kernels.jit import PART, inner, kernel
 
 SMALLEST = 64  # capacity of an empty ring
 _HALF = 2**63
@@ -25,9 +29,22 @@ _RULES: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def _compiled(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """To be pasted into kernels, with the marked functions that it calls: none of them is compiled by itself."""
     if rule not in _RULES:
-        _RULES[rule] = inner(rule)
+        seen = rule.__globals__
+        called = {
+            name: _compiled(seen[name]) for name in rule.__code__.co_names if _is_marked(seen.get(name))
+        }
+        _RULES[rule] = inner(_with_globals(rule, called) if called else rule)
     return _RULES[rule]
+
+
+def _is_marked(named: object) -> bool:
+    return isinstance(named, FunctionType) and named in MARKED
+
+
+def _with_globals(rule: Callable[..., Any], others: dict[str, Any]) -> Callable[..., Any]:
+    return FunctionType(rule.__code__, rule.__globals__ | others, rule.__name__, None, rule.__closure__)
 
 
 def combine(cells, left, right):
@@ -35,7 +52,7 @@ def combine(cells, left, right):
     return type(cells).combine(left, right)
 
 
-@overload(combine)
+@overload(combine, jit_options=PART)
 def _compile_combine(cells, left, right):
     rule = _compiled(cells.instance_class.combine)
     return lambda cells, left, right: rule(left, right)
@@ -45,7 +62,7 @@ def fold(cells, state, value, at):
     """A partial with one more event in it."""
 
 
-@overload(fold)
+@overload(fold, jit_options=PART)
 def _compile_fold(cells, state, value, at):
     kind = cells.instance_class
     if hasattr(kind, "fold"):
@@ -59,7 +76,7 @@ def lift(cells, value, at):
     """The partial of one event."""
 
 
-@overload(lift)
+@overload(lift, jit_options=PART)
 def _compile_lift(cells, value, at):
     rule = _compiled(cells.instance_class.lift)
     return lambda cells, value, at: rule(value, at)
@@ -69,7 +86,7 @@ def subtract(cells, whole, part):
     """What is left of a run without its beginning."""
 
 
-@overload(subtract)
+@overload(subtract, jit_options=PART)
 def _compile_subtract(cells, whole, part):
     rule = _compiled(cells.instance_class.subtract)
     return lambda cells, whole, part: rule(whole, part)
@@ -100,50 +117,75 @@ def take(arrays, i):
     return tuple(array[i] for array in arrays)
 
 
-@overload(take)
-def _compile_take(arrays, i):
-    return (_take_1, _take_2, _take_3)[len(arrays) - 1]
-
-
 def put(arrays, i, element):
     """Set element `i` of parallel arrays."""
     for array, value in zip(arrays, element, strict=True):
         array[i] = value
 
 
-@overload(put)
-def _compile_put(arrays, i, element):
-    return (_put_1, _put_2, _put_3)[len(arrays) - 1]
+# Both are emitted as instructions where they stand. As functions, each would be compiled again for every kind of cells
+# and every type of index, a tenth of a second each time. The index is unsigned: that spares the test whether it counts
+# from the end, and lets loops be vectorised.
 
 
-# An unsigned index spares the test whether it counts from the end, and lets loops be vectorised.
+@type_callable(take)
+def _type_take(context):
+    def result(arrays, i):
+        if _are_arrays(arrays) and isinstance(i, types.Integer):
+            return types.Tuple([array.dtype for array in arrays])
+        return None
+
+    return result
 
 
-def _take_1(arrays, i):
-    return (arrays[0][np.uint64(i)],)
+@lower_builtin(take, types.BaseTuple, types.Integer)
+def _emit_take(context, builder, signature, arguments):
+    kinds, index = signature.args
+    places = _places(context, builder, kinds, arguments[0], index, arguments[1])
+    elements = [load_item(context, builder, kind, place) for kind, place in zip(kinds, places, strict=True)]
+    return context.make_tuple(builder, signature.return_type, elements)
 
 
-def _take_2(arrays, i):
-    return arrays[0][np.uint64(i)], arrays[1][np.uint64(i)]
+@type_callable(put)
+def _type_put(context):
+    def result(arrays, i, element):
+        if (
+            _are_arrays(arrays)
+            and all(array.mutable for array in arrays)
+            and isinstance(i, types.Integer)
+            and isinstance(element, types.BaseTuple)
+            and len(element) == len(arrays)
+        ):
+            return types.none
+        return None
+
+    return result
 
 
-def _take_3(arrays, i):
-    return arrays[0][np.uint64(i)], arrays[1][np.uint64(i)], arrays[2][np.uint64(i)]
+@lower_builtin(put, types.BaseTuple, types.Integer, types.BaseTuple)
+def _emit_put(context, builder, signature, arguments):
+    kinds, index, given = signature.args
+    places = _places(context, builder, kinds, arguments[0], index, arguments[1])
+    for n, (kind, place) in enumerate(zip(kinds, places, strict=True)):
+        value = context.cast(builder, builder.extract_value(arguments[2], n), given[n], kind.dtype)
+        store_item(context, builder, kind, value, place)
+    return context.get_dummy_value()
 
 
-def _put_1(arrays, i, element):
-    arrays[0][np.uint64(i)] = element[0]
+def _are_arrays(arrays):
+    return isinstance(arrays, types.BaseTuple) and all(
+        isinstance(array, types.Array) and array.ndim == 1 for array in arrays
+    )
 
 
-def _put_2(arrays, i, element):
-    arrays[0][np.uint64(i)] = element[0]
-    arrays[1][np.uint64(i)] = element[1]
-
-
-def _put_3(arrays, i, element):
-    arrays[0][np.uint64(i)] = element[0]
-    arrays[1][np.uint64(i)] = element[1]
-    arrays[2][np.uint64(i)] = element[2]
+def _places(context, builder, kinds, arrays, index_kind, index):
+    """The address of one element in each of the arrays."""
+    at = context.cast(builder, index, index_kind, types.uintp)
+    for n, kind in enumerate(kinds):
+        array = make_array(kind)(context, builder, builder.extract_value(arrays, n))
+        shape = cgutils.unpack_tuple(builder, array.shape, 1)
+        strides = cgutils.unpack_tuple(builder, array.strides, 1)
+        yield cgutils.get_item_pointer2(context, builder, array.data, shape, strides, kind.layout, [at])
 
 
 def ring_capacity(capacity: int, needed: int) -> int:
@@ -160,6 +202,18 @@ def ring_capacity(capacity: int, needed: int) -> int:
     if 4 * needed <= capacity:
         return max(SMALLEST, 2 << (needed - 1).bit_length()) if needed else SMALLEST
     return capacity
+
+
+def as_words(arrays: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The same memory as integers, where numbers have 64 bits: one kernel then moves cells of many kinds.
+
+    >>> [array.dtype.name for array in as_words((np.zeros(2), np.zeros(2, np.int64), np.zeros(2, bool)))]
+    ['int64', 'int64', 'bool']
+    """
+    return tuple(
+        array.view(np.int64) if array.dtype.kind in "iuf" and array.itemsize == 8 else array
+        for array in arrays
+    )
 
 
 @kernel

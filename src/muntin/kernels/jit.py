@@ -61,6 +61,7 @@ WANTED = _wanted_directory()
 CACHE = WANTED if WANTED is not None and _can_be_written(WANTED) else None  # told.py says so if it is another
 # Nobody calls kernels from C: an entry for that takes a twentieth of the time to compile.
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+PART: dict[str, Any] = {"no_cfunc_wrapper": True}  # of what `numba.extending.overload` compiles into kernels
 
 
 _KERNELS = Path(__file__).parent

@@ -8,9 +8,11 @@ their key needs room. `built[n, k]` of the entries, a multiple of `BLOCK`, have 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from muntin.kernels.combine import combine, fold, put, take
+from muntin.kernels.combine import as_words, combine, fold, put, take
 from muntin.kernels.instructions import prefetch
 from muntin.kernels.jit import inner, kernel, kernel_per_kind
 from muntin.kernels.sorted_runs import first_not_below
@@ -107,9 +109,13 @@ def arrange_runs(came, start, room, count, left, built, at, floor, spare, source
     return end
 
 
-@kernel
-def move_entries(old, new, source, target, many):
+def move_entries(old: Any, new: Any, source: Any, target: Any, many: Any) -> None:
     """Move runs of one column, within it or to another."""
+    _move_entries(*as_words((old, new)), source, target, many)
+
+
+@kernel
+def _move_entries(old, new, source, target, many):
     for i in range(len(source)):
         begin, to = np.uint64(source[i]), np.uint64(target[i])
         for j in range(np.uint64(many[i])):  # an index that might be negative is looked at twice

@@ -33,7 +33,7 @@ from muntin.aggregates.component import COMPONENTS, Component, cells_of
 from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import b_int as kernels
-from muntin.kernels.combine import SMALLEST, ring_capacity
+from muntin.kernels.combine import SMALLEST, as_words, ring_capacity
 from muntin.structure.intervals import Intervals, not_remembered
 
 
@@ -131,5 +131,6 @@ class BInt(Intervals):
         capacity = ring_capacity(self._capacity, needed)
         if capacity != self._capacity:
             cells = self._new_cells(capacity)
-            kernels.resize(self._cells, self._capacity, cells, capacity, self.first, self.end)
+            old, new = as_words(self._cells), as_words(cells)
+            kernels.resize(old, self._capacity, new, capacity, self.first, self.end)
             self._cells, self._capacity = cells, capacity

@@ -45,7 +45,7 @@ from muntin.aggregates.component import COMPONENTS, Component, cells_of
 from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.kernels import l_int as kernels
-from muntin.kernels.combine import SMALLEST, move, ring_capacity
+from muntin.kernels.combine import SMALLEST, as_words, move, ring_capacity
 from muntin.kernels.l_int import BASE, CAPACITY, DEPTH, HORIZON, KEPT, LONGEST, ORIGIN, WIDTH
 from muntin.structure.intervals import Intervals, check_rewind, not_remembered
 
@@ -230,11 +230,12 @@ class LInt(Intervals):
     def _resize(self, capacities: list[int]) -> None:
         """Move all cells to rings of other capacities, that of the values first; O(space)."""
         values = self._new_cells(capacities[0])
-        move(self._values, 0, len(self._values[0]), values, 0, capacities[0], self.first, self.end)
+        old, new = as_words(self._values), as_words(values)
+        move(old, 0, len(old[0]), new, 0, capacities[0], self.first, self.end)
         table = self._table.copy()
         table[:, CAPACITY] = capacities[1:]
         rows = self._new_cells(_lay_out(table))
-        kernels.resize(self._rows, self._table, rows, table, self.end)
+        kernels.resize(as_words(self._rows), self._table, as_words(rows), table, self.end)
         self._values, self._rows, self._table = values, rows, table
 
 
