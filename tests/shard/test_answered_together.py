@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -183,6 +183,28 @@ def test_rows_that_look_elsewhere(one_by_one: OneByOne) -> None:
             apart.push("s", events)
             assert dict(given) == dict(apart.advance((at + 2) * SECOND))
         assert {crowd.owing for crowd in together._shards["s"].state.crowds} == {4, 5}
+
+
+def test_rows_of_which_one_part_is_known_later(one_by_one: OneByOne) -> None:
+    """COUNT has been kept from the beginning, for others; the least only since somebody asks for it."""
+    row = "SELECT MIN(n) AS v FROM s [RANGE {} SECONDS SLIDE 1 SECOND]"
+    engines = [
+        engine_of({"first": "SELECT COUNT(*) AS v FROM s [RANGE 9 SECONDS SLIDE 1 SECOND]"}) for _ in range(2)
+    ]
+    random, seen = np.random.default_rng(3), set()
+    for second in range(14):
+        events = batch(random, second)
+        if second == 5:
+            for engine in engines:
+                engine.register_many({f"q{seconds}": row.format(seconds) for seconds in range(2, 8)})
+        given = []
+        for engine, context in zip(engines, (nullcontext(), one_by_one()), strict=True):
+            with context:
+                engine.push("s", events)
+                given.append(dict(engine.advance((second + 1) * SECOND)))
+        assert given[0] == given[1]
+        seen |= {table["complete"][0].as_py() for name, table in given[0].items() if name != "first"}
+    assert seen == {True, False}
 
 
 def test_which_are_together() -> None:
