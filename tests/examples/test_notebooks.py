@@ -23,12 +23,13 @@ def text_of(value: str | list[str]) -> str:
 
 
 def printed(cell: dict[str, Any]) -> list[str]:
-    """What a cell shows as text: drawings and plots stand for themselves, since their bytes may differ."""
+    """What a cell shows as text: drawings and plots stand for themselves, since their bytes may differ. What goes to
+    stderr is left out: there muntin says that it loads or compiles, if that takes long."""
     shown = []
     for output in cell["outputs"]:
         data = output.get("data", {})
         if output["output_type"] == "stream":
-            shown.append(text_of(output["text"]))
+            shown += [text_of(output["text"])] if output["name"] == "stdout" else []
         elif "image/png" not in data and "<svg" not in text_of(data.get("text/html", "")):
             shown.append(text_of(data.get("text/plain", "")))
     return shown
