@@ -10,6 +10,7 @@ import pytest
 from muntin.join.group import links_of
 from muntin.kernels.match import (
     FRESH,
+    TOGETHER,
     choose_changing,
     choose_matches,
     choose_new,
@@ -57,6 +58,7 @@ def probed(at, key, first, other_at, other_key, forgotten, reaches, room):
             forgotten,
             *reaches,
             DELAY,
+            np.empty(TOGETHER, np.int64),
             *rooms,
         )
         found += list(zip(*(each[:count].tolist() for each in rooms), strict=True))

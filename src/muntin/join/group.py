@@ -19,7 +19,7 @@ from muntin.answer import Coverage
 from muntin.arrays import LONG_AGO, Bools, Ints
 from muntin.expression import Expression
 from muntin.join_query import JoinQuery, JoinSignature
-from muntin.kernels.match import FRESH, first_kept, probe
+from muntin.kernels.match import FRESH, TOGETHER, first_kept, probe
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.keys.sweeper import Sweeper
 from muntin.shard.clock import Clock
@@ -266,11 +266,12 @@ class JoinGroup:
         # NULL has a key of its own, so that numbers stay those of the log, but nobody looks for it
         wanted = key if keyed.valid.all() else np.where(keyed.valid, key, -1)
         begin, cursor, found_before = 0, FRESH, self.matches.found
+        chain = np.empty(TOGETHER, np.int64)
         while begin < len(at):
             room = [np.empty(max(self._many, 2 * len(at)), np.int64) for _ in range(4)]
             count, begin, cursor = probe(
                 at, wanted, first, begin, cursor, other.chains.last, other.events["link"], other.events.dropped,
-                mine.reach, other.reach, other.clock.delay, *room,
+                mine.reach, other.reach, other.clock.delay, chain, *room,
             )  # fmt: skip
             found = [array[:count] for array in room]
             if side == 1:

@@ -7,6 +7,8 @@ the left event (time, then number), then by the right one: an order that does no
 from muntin.kernels.jit import inner, kernel
 
 FRESH = -2  # a cursor that has not entered its chain
+TOGETHER = 16  # chains that are walked side by side: as many as a core fetches from memory at once, and some
+_FAR = 64  # steps after which they are let go: matches that many take longer to write than to find
 _BLOCK = 16  # matches that are sorted by insertion
 
 
@@ -19,9 +21,29 @@ def _reverse(number, at, lo, hi):
         lo, hi = lo + 1, hi - 1
 
 
+@inner
+def _bring_near(key, begin, end, oldest, last, links, links_first, chain):
+    """Walk the chains of some events side by side, as far as they are not too old, so that the processor fetches many
+    of their places at once. Walked one after the other, each step waits for the one before it: that took four times as
+    long with 20,000 keys."""
+    walking = 0
+    for i in range(begin, end):
+        if 0 <= key[i] < len(last):
+            chain[walking] = last[key[i]]
+            walking += 1
+    for _ in range(_FAR):
+        still = 0
+        for j in range(walking):
+            c = chain[j]
+            if c >= links_first and links[c - links_first].at > oldest:
+                chain[still] = links[c - links_first].prior
+                still += 1
+        walking = still
+
+
 @kernel
 def probe(at, key, first, begin, cursor, last, links, links_first, reach, other_reach, other_delay,
-          mine, theirs, mine_at, theirs_at):  # fmt: skip
+          chain, mine, theirs, mine_at, theirs_at):  # fmt: skip
     """Match events, in order of time, with those of the other side that have their key; newest first.
 
     The events are numbered from `first` on; `key` is -1 for those that match nothing. `last` and `links` are the other
@@ -29,10 +51,13 @@ def probe(at, key, first, begin, cursor, last, links, links_first, reach, other_
     side, since each step of a chain is a place in memory that is not near.
     Two events match if some window could hold both: each is less than its side's `reach` before the
     other. Goes on from event `begin` and its `cursor` until the room for matches is full; returns their
-    count and where to go on. O(elements of the chains that are not too old).
+    count and where to go on; `chain` has room for `TOGETHER`. O(elements of the chains that are not too old).
     """
-    count, i, c = 0, begin, cursor
+    count, i, c, near = 0, begin, cursor, begin
     while i < len(at):
+        if i == near:
+            near = min(i + TOGETHER, len(at))
+            _bring_near(key, i, near, at[i] - other_delay - other_reach, last, links, links_first, chain)
         t, run = at[i], count
         if c == FRESH:
             c = last[key[i]] if 0 <= key[i] < len(last) else -1
