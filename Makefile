@@ -2,7 +2,7 @@
 # A machine needs Python 3.11 or later and make; everything else goes into .venv.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve test test-fast test-faults test-api test-kafka test-browser test-wheels mutants check format bench \
+.PHONY: help setup demo serve test test-again test-fast test-faults test-api test-kafka test-browser test-wheels mutants check format bench \
 	figures docs site lock clean
 
 VENV := .venv
@@ -37,6 +37,10 @@ serve: $(STAMP)
 # Run all tests, in parallel
 test: $(STAMP)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Run again, one after the other, the tests that failed in the last run
+test-again: $(STAMP)
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --verbose
 
 # Run the tests that take seconds, and stop at the first failure
 test-fast: $(STAMP)
