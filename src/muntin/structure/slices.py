@@ -30,6 +30,7 @@ from muntin.aggregates.contract import Partial
 from muntin.arrays import LONG_AGO, Ints
 from muntin.expression import Expression
 from muntin.key_index.finders import Finders, KeyBand, KeySearch
+from muntin.key_index.foremost import Foremost, foremost
 from muntin.key_index.heads import WindowHeads
 from muntin.key_index.key_finder import Candidates
 from muntin.store.key_rows import KeyRows
@@ -86,6 +87,30 @@ class Slices(Synopsis[SliceStore]):
     def heads(self, need: Need, window: Window, instant: int, width: int) -> WindowHeads | None:
         lo, hi = self.store.run(instant - window.size, instant - window.to)
         return self._finders.heads(need, lo, hi, width)
+
+    def foremost(
+        self, need: Need, windows: Mapping[Window, int], width: int, many: int
+    ) -> dict[Window, Foremost]:
+        """O(cells of the longest window + keys * windows). No window is written down: the keys that come first are
+        chosen before what is older is merged."""
+        rows, found = self._rows[need], dict[Window, Foremost]()
+        nowhere, nothing = np.array([-1]), rows.start(0)
+        runs = {
+            window: self.store.run(window.start(instant), instant - window.to)
+            for window, instant in windows.items()
+        }
+        right, merged = -1, nothing
+        for window, (lo, hi) in sorted(runs.items(), key=lambda each: (each[1][1], -each[1][0])):
+            if hi != right:
+                right = begin = hi
+                merged = rows.start(width)
+            if lo < begin:
+                rows.read(np.array([lo]), begin, nothing, nowhere, width, merged)
+                begin = lo
+            first = foremost(need, merged, many)
+            if first is not None:
+                found[window] = first
+        return found
 
     def lookup(
         self, window: Window, instants: Ints, wanted: Sequence[Need], ids: Ints | None, width: int
@@ -194,9 +219,21 @@ class Slices(Synopsis[SliceStore]):
         for begin, end in zip(ends, [*ends[1:], len(order)], strict=True):
             some = order[begin:end]
             last = int(hi[some[0]]) + self.store.dropped
-            visited += rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
+            cells = rows.read(lo[some] + self.store.dropped, last, out, some * width, width)
+            visited += int(cells * _part_in_runs(int(hi[some[0]]), lo[some]))
         rows.consider(visited, width)
         return out
+
+
+def _part_in_runs(hi: int, lo: Ints) -> float:
+    """Which part of the slices of nested windows could be read by rows: a window that has one slice more than the next
+    smaller one needs the cells of that slice.
+
+    >>> _part_in_runs(10, np.array([9, 8, 4, 3, 0]))  # the windows have 1, 1, 4, 1 and 3 slices more
+    0.7
+    """
+    more = -np.diff(lo, prepend=hi)
+    return float(more[more > 1].sum() / max(more.sum(), 1))
 
 
 def _spans(sizes: Sequence[int]) -> list[slice]:

@@ -19,6 +19,7 @@ from muntin.arrays import FOREVER, LONG_AGO, Arrays, Bools, Ints
 from muntin.errors import WindowTooLarge
 from muntin.expression import Expression
 from muntin.key_index.finders import KeyBand
+from muntin.key_index.foremost import Foremost
 from muntin.key_index.heads import WindowHeads
 from muntin.key_index.key_finder import Candidates
 from muntin.query import Input
@@ -233,6 +234,13 @@ class Synopsis(ABC, Generic[Store]):
     def heads(self, need: Need, window: Window, instant: int, width: int) -> WindowHeads | None:
         """What names the keys that come first in a window; None if all of the `width` keys had better be visited."""
         return None
+
+    def foremost(
+        self, need: Need, windows: Mapping[Window, int], width: int, many: int
+    ) -> dict[Window, Foremost]:
+        """The keys that come first in windows that stand at given instants, so many or some more, chosen from all of
+        the `width` keys by one component. Windows are missing of which all components had better be read."""
+        return {}
 
     def mark_keys(self, used: Bools) -> None:
         """Set `used` for every key id of its own that the store does not have any more."""

@@ -15,8 +15,7 @@ import pyarrow.compute as pc
 
 from muntin.arrays import Bools, Ints
 from muntin.band import sort_keys
-
-_BLOCKS = 16  # for each row that is looked for; the more there are, the closer is the bound
+from muntin.key_index.foremost import bound_of_first
 
 
 class Words(NamedTuple):
@@ -92,15 +91,5 @@ def _could_be_first(by: Words, many: int) -> Ints:
         word = word[rows]
     if many == len(word):
         return np.arange(many) if rows is None else rows
-    found = np.flatnonzero(word <= _bound(word, many))
+    found = np.flatnonzero(word <= bound_of_first(word, many))
     return found if rows is None else rows[found]
-
-
-def _bound(word: Ints, many: int) -> int:
-    """A word that at least so many do not exceed. The least of each of many blocks are words of different rows, so one
-    pass over all and a selection among few tell."""
-    blocks = _BLOCKS * many
-    size = len(word) // blocks
-    if size > 1:
-        word = word[: blocks * size].reshape(blocks, size).min(axis=1)
-    return int(np.partition(word, many - 1)[many - 1])

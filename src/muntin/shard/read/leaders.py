@@ -8,14 +8,16 @@ alone are answered together: their windows stand below each other, as the instan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Ints
 from muntin.errors import MuntinError
+from muntin.key_index import finders
+from muntin.key_index.foremost import Foremost
 from muntin.key_index.heads import DEPTH, WindowHeads
 from muntin.shard.read.alike import stacked_found
 from muntin.shard.read.evaluate import Answered, Rows, Selected, always, select, tabulate
@@ -78,8 +80,17 @@ class _First(NamedTuple):
 
 
 def _answered(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, _First]]:
-    """Those queries whose first keys are found; O(slices) and O(keys named) for each window. The first of them has the
-    greatest LIMIT."""
+    """Those queries whose first keys are found. They come in the order of LIMIT, the greatest first."""
+    told = set()
+    for each, first in _by_heads(state, some):
+        told.add(each.number)
+        yield each, first
+    if rest := [each for each in some if each.number not in told]:
+        yield from _by_one_component(state, rest)
+
+
+def _by_heads(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, _First]]:
+    """O(slices) and O(keys named) for each window."""
     reading, question, limit = some[0].reading, some[0].question, some[0].limit
     heads = {} if limit > DEPTH else _heads_of(state, some)
     if not heads:
@@ -90,7 +101,9 @@ def _answered(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, 
         return
     tried = _Tried(state, reading, list(heads), question, ids)
     beyond = {
-        window: tried.depth_beyond(number, limit, head) for number, (window, head) in enumerate(heads.items())
+        window: head.depth_beyond(float(last))
+        for window, head in heads.items()
+        if (last := tried.last(window, limit)) is not None
     }
     enough = {window: each for window, each in beyond.items() if each is not None}
     deeper = [heads[window].keys(each) for window, each in enough.items() if each > depth]
@@ -99,16 +112,29 @@ def _answered(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, 
         if len(ids) * _PART > reading.width:
             return
         tried = _Tried(state, reading, list(heads), question, ids)
-    place = {window: number for number, window in enumerate(heads)}
-    answers = tried.answers()
-    if answers.left_out.rows:  # others take the places of these rows
+    yield from tried.first(some, enough)
+
+
+def _by_one_component(state: State, some: Sequence[_Member]) -> Iterator[tuple[_Member, _First]]:
+    """Where no key stands out in the slices: what keys are ordered by is read of all of them, all else of the few that
+    come first. O(cells of the longest window), and O(keys) for each window."""
+    reading, question, limit = some[0].reading, some[0].question, some[0].limit
+    many = _TWICE * limit + _MORE
+    if reading.width < finders.FEW or many * _PART > reading.width:
         return
-    for each in some:
-        if each.window in enough:
-            lo, hi = tried.edges[place[each.window] :][:2]
-            many = min(int(hi - lo), each.limit)
-            first = answers.table.slice(int(lo), many)
-            yield each, _First(tried.ids[lo : lo + many], Answered(first))
+    foremost = _foremost_of(state, some, many)
+    if not foremost:
+        return
+    ids = np.unique(np.concatenate([each.keys for each in foremost.values()]))
+    if len(ids) * _PART > reading.width:  # too many are equal
+        return
+    tried = _Tried(state, reading, list(foremost), question, ids)
+    enough = [
+        window
+        for window, each in foremost.items()
+        if (last := tried.last(window, limit)) is not None and each.holds(last)
+    ]
+    yield from tried.first(some, enough)
 
 
 def _heads_of(state: State, some: Sequence[_Member]) -> dict[GroupWindow, WindowHeads]:
@@ -125,6 +151,20 @@ def _heads_of(state: State, some: Sequence[_Member]) -> dict[GroupWindow, Window
     return found
 
 
+def _foremost_of(state: State, some: Sequence[_Member], many: int) -> dict[GroupWindow, Foremost]:
+    """What comes first in each window that one of the queries looks at, as far as one component tells."""
+    reading, instant = some[0].reading, int(some[0].question.instants[0])
+    assert reading.lead is not None
+    windows = list(dict.fromkeys(each.window for each in some))
+    found = state.synopses[windows[0].number].foremost(
+        reading.lead[1].need,
+        {each.window: each.window.settle(instant) for each in windows},
+        reading.width,
+        many,
+    )
+    return {each: found[each.window] for each in windows if each.window in found}
+
+
 class _Tried:
     """Some keys in several windows: those that come first in each of them."""
 
@@ -133,25 +173,32 @@ class _Tried:
     ):
         asked, shared = question._replace(ids=ids), SharedReads(state, is_alone=True)
         self._reading = reading
+        self._place = {window: number for number, window in enumerate(windows)}
         self._found: Found = stacked_found(
             windows[0].needs, [shared.find(window, asked, len(ids)) for window in windows]
         )
         self._rows = Rows(len(ids), np.repeat(question.instants, len(windows)), np.tile(ids, len(windows)))
         self._chosen: Selected = select(reading, self._rows, [self._found], state.texts, always)
         assert self._chosen.kept is not None
-        self.ids = self._rows.ids(self._chosen.kept)
+        self._ids = self._rows.ids(self._chosen.kept)
         # where the keys of each window begin
-        self.edges: Ints = np.searchsorted(self._chosen.kept // len(ids), np.arange(len(windows) + 1))
+        self._edges: Ints = np.searchsorted(self._chosen.kept // len(ids), np.arange(len(windows) + 1))
 
-    def depth_beyond(self, number: int, limit: int, heads: WindowHeads) -> int | None:
-        """So many cells of each slice name all that may be first in a window; None if that is not known."""
+    def last(self, window: GroupWindow, limit: int) -> Any:
+        """What the last of the first keys of a window is ordered by; None if there are fewer keys, or it is NULL."""
         assert self._reading.lead is not None
-        lo, hi = self.edges[number], self.edges[number + 1]
-        if hi - lo < limit:
-            return None
-        last = self._chosen.columns[self._reading.lead[0]][int(hi) - 1].as_py()
-        return None if last is None else heads.depth_beyond(float(last))
+        lo, hi = self._edges[self._place[window] :][:2]
+        return None if hi - lo < limit else self._chosen.columns[self._reading.lead[0]][int(hi) - 1].as_py()
 
-    def answers(self) -> Answered:
+    def first(
+        self, some: Sequence[_Member], windows: Collection[GroupWindow]
+    ) -> Iterator[tuple[_Member, _First]]:
+        """The rows of those queries that look at some of the windows."""
         made = tabulate(self._reading, self._rows, [self._found], self._chosen, always)
-        return made._replace(left_out=self._chosen.left_out.also(made.left_out))
+        if made.left_out.rows or self._chosen.left_out.rows:  # others take the places of these rows
+            return
+        for each in some:
+            if each.window in windows:
+                lo, hi = self._edges[self._place[each.window] :][:2]
+                many = min(int(hi - lo), each.limit)
+                yield each, _First(self._ids[lo : lo + many], Answered(made.table.slice(int(lo), many)))
