@@ -27,11 +27,11 @@ COLUMNS = [
 NOTES = f"""\
 ORDER BY SUM(n) DESC LIMIT {LIMIT} over {WINDOWS} windows of 1 to {WINDOWS} minutes at once, {EVENTS:,} events a minute
 of {KEYS:,} keys, whose shares of the events are as 1 to their rank (*skewed*), or all the same (*even*), where no head
-can tell and all keys are visited. CPU time of a minute, medians of {MINUTES}. *advance* gives the rows of all windows.
-*Full sorts* begins with the sums of each minute and key, which are made for nothing, adds those of a window to the
-window before it, and has `np.argsort` order all keys by their sum and then by themselves. *Partitions* has
-`np.argpartition` find the first instead. Rows are equal at every minute. *Push* is what the engine takes to fold the
-events of a minute."""
+can tell and what they are ordered by is read of all keys. CPU time of a minute, medians of {MINUTES}. *advance* gives
+the rows of all windows. *Full sorts* begins with the sums of each minute and key, which are made for nothing, adds
+those of a window to the window before it, and has `np.argsort` order all keys by their sum and then by themselves.
+*Partitions* has `np.argpartition` find the first instead. Rows are equal at every minute. *Push* is what the engine
+takes to fold the events of a minute."""
 
 
 def run(quick: bool) -> Result:

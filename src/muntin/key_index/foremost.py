@@ -59,9 +59,10 @@ def words(value: np.ndarray[tuple[int], np.dtype[np.float64 | np.int64]], is_up:
 
 def bound_of_first(word: Ints, many: int) -> int:
     """A word that at least so many do not exceed. The least of each of many blocks are words of different rows, so one
-    pass over all and a selection among few tell."""
+    pass over all and a selection among few tell. Rows beside each other, which are often alike, are in different
+    blocks."""
     blocks = _BLOCKS * many
     size = len(word) // blocks
     if size > 1:
-        word = word[: blocks * size].reshape(blocks, size).min(axis=1)
+        word = word[: blocks * size].reshape(size, blocks).min(axis=0)
     return int(np.partition(word, many - 1)[many - 1])
