@@ -12,6 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from muntin.serve import crier as crier_file
 from muntin.serve import crier_process
 from muntin.serve.answers import Follower
 from muntin.serve.crier import Crier
@@ -29,7 +30,8 @@ END = b"0\r\n\r\n"
 
 
 @pytest.fixture
-def service(tmp_path: Path) -> Iterator[Service]:
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    monkeypatch.setattr(crier_file, "_PATIENCE", 120.0)  # a busy machine may take its time, too
     made = Service(tmp_path, SCRIPT, Settings(checkpoint_seconds=1e9))
     made.answers.crier = Crier(tmp_path / "answers")
     yield made

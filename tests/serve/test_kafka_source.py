@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from muntin.serve.wire import ARROW, CSV, JSON
 from muntin.stream import Stream
 from muntin.view.folders import Folders
 from tests.serve.kafka_mock import MockBroker
-from tests.serve.test_sources import STEP, rows, script, settings, settle, sums, until, wait_for
+from tests.serve.test_sources import STEP, leave_a_copy, rows, script, settings, settle, sums, until, wait_for
 
 STREAM = Stream("s", pa.schema([("ts", pa.int64()), ("k", pa.string()), ("n", pa.int64())]), "ts")
 
@@ -92,7 +91,7 @@ def test_through_crashes(tmp_path: Path, broker: MockBroker, seed: int) -> None:
             service.checkpoint().result(120)
         if chance.random() < 0.5:
             copy = tmp_path / str(number + 1)
-            shutil.copytree(folder, copy)
+            leave_a_copy(service, folder, copy)
             service.stop(is_kept=False)
             service, folder = Service(copy, told, settings(tmp_path)), copy
     wait_for(service, total)

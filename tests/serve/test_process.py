@@ -112,6 +112,9 @@ def test_the_shorter_ways(tmp_path: Path) -> None:
         assert client.post("/streams/s", content=b"x", headers=headers).status_code == 400
         seen = [next(line for line in lines if line.startswith("id:")) for _ in range(2)]
         [crier] = psutil.Process(process.pid).children()
+        until(
+            lambda: any(each.status == "ESTABLISHED" for each in crier.net_connections())
+        )  # it has been given
         assert _metric(client, "muntin_followers") == 1
         crier.kill()
         with pytest.raises(httpx.RemoteProtocolError):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from muntin.errors import NotFound
+from muntin.serve import access
 from muntin.serve.access import Pace, Tokens
 from muntin.serve.shortcut import Shortcut
 
@@ -79,8 +81,9 @@ def test_what_is_not(data: bytes) -> None:
     assert body(data) is None
 
 
-def test_who_is_too_quick() -> None:
+def test_who_is_too_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not answered here: the framework says so. And a look-up that has to wait is counted once."""
+    monkeypatch.setattr(access, "time", SimpleNamespace(monotonic=lambda: 0.0))
     shortcut = Shortcut(never, look_up, Tokens(None), Pace(1.0))
     for _ in range(5):
         assert shortcut.body_for(LINE.replace(b"busy", b"waits") + HOST + b"\r\n", "me") is None

@@ -25,7 +25,8 @@ LIMIT = 600  # seconds; a bound, not an expectation
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_client_has_all_of_it(spark: SparkSession, tmp_path: Path) -> None:
-    server = f"sc://localhost:{spark.conf.get('spark.connect.grpc.binding.port')}"
+    service = getattr(spark._jvm.org.apache.spark.sql.connect.service, "SparkConnectService$")
+    server = f"sc://localhost:{getattr(service, 'MODULE$').localPort()}"
     command = [sys.executable, connect_driver.__file__, str(tmp_path), server]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, f"{done.stdout}{done.stderr[-3_000:]}"

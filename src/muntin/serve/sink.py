@@ -82,6 +82,8 @@ class Delivery:
         self.is_running = True
         self._last: int | None = None  # the number of the answer that was delivered last, once it is known
         self._service = service
+        # answers that its query had given by now: the writer, who gives them, is the one who starts sinks
+        self._given = service.answers.numbers.get(service.incarnation(drain.query) or 0, 0)
         self._stopping, self._woken = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"muntin sink {name}", daemon=True)
         service.answers.watch(self._woken.set)
@@ -106,7 +108,7 @@ class Delivery:
 
     @property
     def waiting(self) -> int | None:
-        """Answers that are not delivered yet; None if that is not known."""
+        """Answers that are not delivered yet; None before it has looked what they are."""
         incarnation = self._service.incarnation(self.drain.query)
         if self._last is None or incarnation is None:
             return None
@@ -119,6 +121,8 @@ class Delivery:
         while not self._stopping.is_set():
             before = self.delivered
             try:
+                if self._last is None:
+                    self._last = self._last_before()
                 outlet = open_outlet(self.name, self.drain.options, self._service.folders)
                 try:
                     self._deliver(outlet)
@@ -134,6 +138,13 @@ class Delivery:
                 self._stopping.wait(wait)
         self.is_running = False
 
+    def _last_before(self) -> int:
+        """The number of the last answer up to its place: what waits is known before anything is delivered."""
+        for _, part in self._service.answers.behind(self.place).next(self.drain.query):
+            if part is not None:
+                return part.first - 1
+        return self._given
+
     def _deliver(self, outlet: Outlet) -> None:
         """Send what is there and what comes, in portions."""
         answers = self._service.answers.behind(self.place)
@@ -144,8 +155,6 @@ class Delivery:
             is_stopping = self._stopping.is_set()
             for place, part in answers.next(self.drain.query):
                 if part is not None:
-                    if self._last is None:
-                        self._last = part.first - 1
                     since = since if held else time.monotonic()
                     held.append((place, part))
                     size += part.table.nbytes
@@ -161,9 +170,6 @@ class Delivery:
                 held, size = [], 0
             if is_stopping:
                 return
-            if not held and self._last is None:
-                incarnation = self._service.incarnation(self.drain.query)
-                self._last = self._service.answers.numbers.get(incarnation or 0, 0)
             self._woken.wait(_LOOK)
 
     def _send(self, outlet: Outlet, held: list[tuple[PortionPlace, Part]]) -> None:
