@@ -188,6 +188,25 @@ def test_errors(client: TestClient, method: str, path: str, options: Any, status
     assert (client.get("/queries").json(), client.get("/streams").json()) == before
 
 
+@pytest.mark.parametrize("is_short", [True, False])
+def test_look_ups_that_mean_nothing(client: TestClient, is_short: bool) -> None:
+    """Numbers without an end, digits of other scripts and brackets alone are refused, by either way."""
+    made = {
+        "sql": "CREATE STREAM d (ts TIMESTAMP, price DECIMAL(9, 2)) TIMESTAMP BY ts; "
+        "REGISTER QUERY priced AS SELECT price, COUNT(*) AS n FROM d [RANGE 1 HOUR] GROUP BY price"
+    }
+    assert client.post("/execute", json=made).status_code == 200
+    headers = {} if is_short else {"Origin": "http://testserver"}
+    for key in ('"1E+999999999"', '"1E-999999999"', "1e999", "-1e999", "NaN", '"NaN"', '"sNaN"', "[" * 3_000):
+        told = client.get("/queries/priced/answer", params={"key": key}, headers=headers)
+        assert (told.status_code, "key 'price'" in told.json()["error"]["message"]) == (400, True), key
+    for at in ("\u00b2", "--5", "-", "5" * 5_000, "9" * 19, "\u0661"):
+        told = client.get("/queries/sums/answer", params={"key": "a", "at": at}, headers=headers)
+        assert (told.status_code, told.json()["error"]["kind"]) == (400, "MuntinError"), at
+    told = client.get("/queries/sums/answer", params={"key": "[" * 3_000, "at": "-5"}, headers=headers)
+    assert (told.status_code, told.json()) == (200, [])
+
+
 def test_an_error_points_at_the_word(client: TestClient) -> None:
     error = client.put(
         "/queries/q", json={"sql": "SELECT k,\n  SUM(prize) FROM s [RANGE 1 SECOND] GROUP BY k"}
