@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
-from muntin import MuntinError
+from muntin import MuntinError, NotFound
 from muntin.arrow_bytes import stream_bytes
-from muntin.serve.access import Limits, Tokens
+from muntin.serve.access import Limits, Room, Tokens
 from muntin.serve.http import make_app
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
@@ -234,6 +234,51 @@ def test_limits(service: Service) -> None:
     assert any(
         slow.get("/queries").status_code == 429 for _ in range(100)
     )  # two within a second, at some time
+
+
+def test_no_more_queries_than_the_limit(service: Service) -> None:
+    """By whatever address they come, also many at once; one that takes the place of another finds room."""
+    client = TestClient(make_app(service, Tokens(None), Limits(queries=4)))
+    select = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]"
+
+    def execute(sql: str) -> int:
+        return client.post("/execute", json={"sql": sql}).status_code
+
+    def register(*names: str) -> str:
+        return "; ".join(f"REGISTER QUERY {each} AS {select}" for each in names)
+
+    assert execute(register("a", "b", "c")) == 400
+    assert service.queries == 2
+    with ThreadPoolExecutor(8) as pool:
+        made = [pool.submit(execute, register(f"q{number}")) for number in range(8)]
+        assert sorted(each.result() for each in made) == [200] * 2 + [400] * 6
+    assert service.queries == 4
+    last = list(service.engine.queries)[-1]
+    view = "CREATE MATERIALIZED VIEW v AS SELECT k, n FROM s [RANGE 1 MINUTE SLIDE 1 SECOND]"
+    assert (execute(view), client.put("/queries/one_more", json={"sql": select}).status_code) == (400, 400)
+    assert execute(f"CREATE OR REPLACE QUERY {last} AS {select.replace('1', '2')}") == 200
+    assert execute(f"DROP QUERY {last}; {register('another')}") == 200
+    assert execute("INSERT INTO limits VALUES ('a', 7); DROP QUERY another") == 200
+    assert client.put("/queries/another", json={"sql": select}).status_code == 200
+    assert service.queries == 4
+
+
+def test_queries_that_are_coming_have_room(service: Service) -> None:
+    """Whoever asks before the writer has come to them finds none."""
+    room = Room(service, 4)
+    with room.taken({"a"}), room.taken({"a", "b"}):
+        refused = room.taken({"c"})
+        with pytest.raises(MuntinError, match="no more than 4"):
+            refused.__enter__()
+    with pytest.raises(NotFound), room.taken({"c"}):
+        raise NotFound
+    with (
+        room.taken({"a", "b"}),
+        room.taken({"sums", "total"}),
+        room.taken({"d"}, {"total"}),
+        room.taken(set()),
+    ):
+        """Nothing is new of the second; the third takes the place of another."""
 
 
 def test_rows_that_take_no_bytes(service: Service) -> None:
