@@ -170,6 +170,7 @@ def test_tables(client: TestClient, service: Service) -> None:
         ("GET", "/queries/total/answer", {"params": {"key": "a"}}, 400, "no keys"),
         ("GET", "/queries/sums/answer", {"params": {"at": "yesterday"}}, 400, "yesterday"),
         ("GET", "/answers", {"headers": {"Last-Event-ID": "x"}}, 400, "place among answers"),
+        ("GET", "/answers", {"headers": {"Last-Event-ID": "9.0.0"}}, 410, "no answer has had the id 9.0.0"),
         ("GET", "/answers", {"params": {"query": "nobody"}}, 404, "nobody"),
         ("POST", "/execute", {"json": {"sql": "DROP QUERY nobody"}}, 404, "nobody"),
         ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"]}}, 400, "at"),

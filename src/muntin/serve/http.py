@@ -288,8 +288,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         seconds: Annotated[float | None, Query(ge=0)] = None,
     ) -> StreamingResponse:
         """Answers as windows close and as keys enter and leave (EMIT CHANGES), as server-sent events; of some queries
-        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more. It has no end, unless
-        `seconds` says after how long: 0 gives what is kept."""
+        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more, or no answer has
+        had that id. It has no end, unless `seconds` says after how long: 0 gives what is kept."""
         for name in query or ():
             if service.incarnation(name) is None:
                 raise NotFound(f"there is no query '{name}'")
