@@ -278,7 +278,9 @@ def serve(
     log_format: Annotated[str, typer.Option(help="text or json, on stderr.")] = "text",
     threads: Threads = 1,
     functions: Functions = None,
-    check: Annotated[bool, typer.Option("--check", help="Only say what the script declares.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say what the script declares, or why it cannot be served.")
+    ] = False,
 ) -> None:
     """Serve the streams, tables and queries of FILE.sql over HTTP, until SIGTERM or Ctrl-C.
 
@@ -291,7 +293,7 @@ def serve(
         from muntin.serve.settings import Settings
 
         if check:
-            typer.echo(f"{script} declares {check_script(read_script_file(script))}")
+            typer.echo(f"{script} declares {check_script(read_script_file(script), folder or ())}")
             return
         if data is None:
             raise typer.BadParameter("give the folder that keeps what is served: --data DIR")

@@ -18,6 +18,7 @@ from muntin.errors import SchemaError
 
 MOST_DIGITS = 18
 WIDEST = 38  # digits that 128 bits have room for: of sums, and of what is computed
+_LONGEST = 76  # digits of the widest decimals of Arrow, on either side of the point
 HALVES = np.dtype([("low", "<i8"), ("high", "<i8")])  # of a value, as Arrow keeps it
 
 Ints = npt.NDArray[np.int64]
@@ -76,13 +77,19 @@ def wide_decimals(
 
 
 def unit_of(value: Decimal, scale: int) -> int:
-    """One decimal as an integer; it may be any number of digits long, but none beyond the scale.
+    """One decimal as an integer of as many digits as any decimal of Arrow has; a `ValueError` if it has more, or some
+    beyond the scale.
 
     >>> unit_of(Decimal("9.9"), 2)
     990
     """
     sign, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} is no number")
+    if not value:
+        return 0
+    if not -_LONGEST <= value.adjusted() < _LONGEST:  # before a power of ten is made that fills the memory
+        raise ValueError(f"{value:.9E} has more than {_LONGEST} digits")
     whole: int = int("".join(map(str, digits)) or "0") * 10 ** max(exponent + scale, 0)
     whole, rest = divmod(whole, int(10 ** max(-exponent - scale, 0)))
     if rest:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.errors import MuntinError
-from muntin.fixed_point import unit_of
+from muntin.fixed_point import decimal_of, unit_of
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -106,9 +106,10 @@ def _real(value: Any, kind: pa.DataType) -> float:
 def _decimal(value: Any, kind: pa.DataType) -> Decimal:
     """Not of floats: 0.1 is none of the values that a DECIMAL has."""
     number = value if isinstance(value, Decimal) else Decimal(_integer(value, kind))
-    if abs(unit_of(number, kind.scale)) >= 10**kind.precision:
+    units = unit_of(number, kind.scale)
+    if abs(units) >= 10**kind.precision:
         raise OverflowError
-    return number
+    return decimal_of(units, kind.scale)  # a zero may have an exponent that Arrow does not read
 
 
 def _text(value: Any, kind: pa.DataType) -> str:

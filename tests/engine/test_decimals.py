@@ -163,6 +163,11 @@ def test_keys_and_tables() -> None:
     for wrong in (9.99, "9.99", Decimal("9.999"), 10**9, True):
         with pytest.raises(MuntinError, match="is not a value of key 'price'"):
             engine.lookup("by_price", key=wrong)
+    for wrong in ("NaN", "sNaN", "Infinity", "1E+999999999", "1E-999999999", "9" * 5_000):
+        with pytest.raises(MuntinError, match="is not a value of key 'price'"):
+            engine.lookup("by_price", key=Decimal(wrong))
+    for nothing in ("0E+999999999", "-0E-999999999"):
+        assert engine.lookup("by_price", key=Decimal(nothing)).num_rows == 0
     engine.register("SELECT SUM(price * 1000000000000000) AS v FROM s [ROWS 5]", name="large")
     with pytest.raises(MuntinError, match="does not fit"):  # 18 digits are kept, and these are 24
         engine.push("s", {"ts": [4], "price": [Decimal("9999999.99")], "n": [1]})

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from fastapi.testclient import TestClient
 
-from muntin import MuntinError
+from muntin import MuntinError, NotFound
 from muntin.arrow_bytes import stream_bytes
 from muntin.serve import access
-from muntin.serve.access import Limits, Tokens
+from muntin.serve.access import Limits, Room, Tokens
 from muntin.serve.http import make_app
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
@@ -172,6 +172,7 @@ def test_tables(client: TestClient, service: Service) -> None:
         ("GET", "/queries/total/answer", {"params": {"key": "a"}}, 400, "no keys"),
         ("GET", "/queries/sums/answer", {"params": {"at": "yesterday"}}, 400, "yesterday"),
         ("GET", "/answers", {"headers": {"Last-Event-ID": "x"}}, 400, "place among answers"),
+        ("GET", "/answers", {"headers": {"Last-Event-ID": "9.0.0"}}, 410, "no answer has had the id 9.0.0"),
         ("GET", "/answers", {"params": {"query": "nobody"}}, 404, "nobody"),
         ("POST", "/execute", {"json": {"sql": "DROP QUERY nobody"}}, 404, "nobody"),
         ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"]}}, 400, "at"),
@@ -188,6 +189,25 @@ def test_errors(client: TestClient, method: str, path: str, options: Any, status
     told = client.request(method, path, **options)
     assert (told.status_code, word in told.json()["error"]["message"]) == (status, True), told.text
     assert (client.get("/queries").json(), client.get("/streams").json()) == before
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_look_ups_that_mean_nothing(client: TestClient, is_short: bool) -> None:
+    """Numbers without an end, digits of other scripts and brackets alone are refused, by either way."""
+    made = {
+        "sql": "CREATE STREAM d (ts TIMESTAMP, price DECIMAL(9, 2)) TIMESTAMP BY ts; "
+        "REGISTER QUERY priced AS SELECT price, COUNT(*) AS n FROM d [RANGE 1 HOUR] GROUP BY price"
+    }
+    assert client.post("/execute", json=made).status_code == 200
+    headers = {} if is_short else {"Origin": "http://testserver"}
+    for key in ('"1E+999999999"', '"1E-999999999"', "1e999", "-1e999", "NaN", '"NaN"', '"sNaN"', "[" * 3_000):
+        told = client.get("/queries/priced/answer", params={"key": key}, headers=headers)
+        assert (told.status_code, "key 'price'" in told.json()["error"]["message"]) == (400, True), key
+    for at in ("\u00b2", "--5", "-", "5" * 5_000, "9" * 19, "\u0661"):
+        told = client.get("/queries/sums/answer", params={"key": "a", "at": at}, headers=headers)
+        assert (told.status_code, told.json()["error"]["kind"]) == (400, "MuntinError"), at
+    told = client.get("/queries/sums/answer", params={"key": "[" * 3_000, "at": "-5"}, headers=headers)
+    assert (told.status_code, told.json()) == (200, [])
 
 
 def test_an_error_points_at_the_word(client: TestClient) -> None:
@@ -216,6 +236,51 @@ def test_limits(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=1)))
     assert slow.get("/queries").status_code == 200
     assert slow.get("/queries").status_code == 429
+
+
+def test_no_more_queries_than_the_limit(service: Service) -> None:
+    """By whatever address they come, also many at once; one that takes the place of another finds room."""
+    client = TestClient(make_app(service, Tokens(None), Limits(queries=4)))
+    select = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]"
+
+    def execute(sql: str) -> int:
+        return client.post("/execute", json={"sql": sql}).status_code
+
+    def register(*names: str) -> str:
+        return "; ".join(f"REGISTER QUERY {each} AS {select}" for each in names)
+
+    assert execute(register("a", "b", "c")) == 400
+    assert service.queries == 2
+    with ThreadPoolExecutor(8) as pool:
+        made = [pool.submit(execute, register(f"q{number}")) for number in range(8)]
+        assert sorted(each.result() for each in made) == [200] * 2 + [400] * 6
+    assert service.queries == 4
+    last = list(service.engine.queries)[-1]
+    view = "CREATE MATERIALIZED VIEW v AS SELECT k, n FROM s [RANGE 1 MINUTE SLIDE 1 SECOND]"
+    assert (execute(view), client.put("/queries/one_more", json={"sql": select}).status_code) == (400, 400)
+    assert execute(f"CREATE OR REPLACE QUERY {last} AS {select.replace('1', '2')}") == 200
+    assert execute(f"DROP QUERY {last}; {register('another')}") == 200
+    assert execute("INSERT INTO limits VALUES ('a', 7); DROP QUERY another") == 200
+    assert client.put("/queries/another", json={"sql": select}).status_code == 200
+    assert service.queries == 4
+
+
+def test_queries_that_are_coming_have_room(service: Service) -> None:
+    """Whoever asks before the writer has come to them finds none."""
+    room = Room(service, 4)
+    with room.taken({"a"}), room.taken({"a", "b"}):
+        refused = room.taken({"c"})
+        with pytest.raises(MuntinError, match="no more than 4"):
+            refused.__enter__()
+    with pytest.raises(NotFound), room.taken({"c"}):
+        raise NotFound
+    with (
+        room.taken({"a", "b"}),
+        room.taken({"sums", "total"}),
+        room.taken({"d"}, {"total"}),
+        room.taken(set()),
+    ):
+        """Nothing is new of the second; the third takes the place of another."""
 
 
 def test_rows_that_take_no_bytes(service: Service) -> None:

@@ -13,7 +13,7 @@ from muntin.testing import TradeStream
 
 
 def test_its_script(tmp_path: Path) -> None:
-    told = check_script(demo_script(TradeStream(), tmp_path, 60))
+    told = check_script(demo_script(TradeStream(), tmp_path, 60), [tmp_path])
     assert told.splitlines()[0] == "1 stream, 60 queries, 1 sink"
 
 

@@ -262,10 +262,16 @@ def test_answers_are_kept_for_a_time(tmp_path: Path) -> None:
     """A cursor leads on from where it stands; once its portion has gone, that is said."""
     service = Service(tmp_path, SCRIPT, Settings(checkpoint_seconds=1e9, answers_seconds=0))
     service.answers._log._segment_bytes = 1
+    assert service.answers.follow(Cursor(1, 0, 0), lambda: None)[0] == []
+    with pytest.raises(Gone, match="no answer has had the id 2.0.0"):
+        service.answers.follow(Cursor(2, 0, 0), lambda: None)
     for at in range(5):
         service.push("s", pa.table({"ts": [at * 5_000_000], "k": ["a"], "n": [1]})).result()
     places = [place for place, _, _ in service.answers._index]
-    before_all = Cursor(1, 0, 0)
+    before_all, (record, portion) = Cursor(1, 0, 0), places[-1]
+    for later in (Cursor(record, portion + 1, 0), Cursor(record + 1, 0, 0), Cursor(10**18, 0, 0)):
+        with pytest.raises(Gone, match=f"no answer has had the id {later}"):
+            service.answers.follow(later, lambda: None)
     for cursor in (Cursor(*places[0], 0), before_all):
         behind, follower = service.answers.follow(cursor, lambda: None)
         assert len(behind) == len(places)

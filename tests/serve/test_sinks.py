@@ -336,17 +336,65 @@ def test_a_script_that_changed(tmp_path: Path, hook: Hook) -> None:
     service.stop()
 
 
-def test_a_script_is_checked() -> None:
-    """Without serving it: what it declares, where events come from and where answers go."""
-    told = check_script(
-        "CREATE STREAM s (ts BIGINT) TIMESTAMP BY ts WITH (source = 'folder', path = 'in'); "
-        "REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR]; "
-        "CREATE SINK a FROM q WITH (sink = 'files', path = 'out')"
-    )
-    assert told.splitlines() == [
-        "1 stream, 1 query, 1 sink",
-        "  stream s from source = 'folder', path = 'in'",
-        "  sink a from query q to sink = 'files', path = 'out'",
+CONNECTED = """
+CREATE STREAM s (ts BIGINT, k VARCHAR) TIMESTAMP BY ts WITH (source = 'folder', path = '{folder}/in');
+CREATE TABLE t (k VARCHAR PRIMARY KEY, n BIGINT);
+REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [RANGE 1 HOUR];
+REGISTER QUERY who AS SELECT k, COUNT(*) AS n FROM s [RANGE 1 HOUR] GROUP BY k EMIT CHANGES;
+CREATE SINK a FROM q WITH (sink = 'files', path = '{folder}/out')"""
+
+
+def test_a_script_is_checked(tmp_path: Path) -> None:
+    """Without serving it: what it declares, where events come from and where answers go. Nothing is opened."""
+    assert check_script(CONNECTED.format(folder=tmp_path), [tmp_path]).splitlines() == [
+        "1 stream, 1 table, 2 queries, 1 sink",
+        f"  stream s from source = 'folder', path = '{tmp_path}/in'",
+        f"  sink a from query q to sink = 'files', path = '{tmp_path}/out'",
     ]
-    with pytest.raises(NotFound, match="sink 'a' reads query 'q'"):
-        check_script("CREATE SINK a FROM q WITH (sink = 'files', path = 'out')")
+    assert list(tmp_path.iterdir()) == []
+
+
+REFUSED = [
+    ("REGISTER QUERY q AS SELECT COUNT(*) AS n FROM s [ROWS 5]", "there is a query 'q' already"),
+    ("CREATE STREAM s (ts BIGINT) TIMESTAMP BY ts", "there is a stream 's' already"),
+    ("DROP QUERY nobody", "no query 'nobody'"),
+    ("DROP SINK nobody", "no sink 'nobody'"),
+    ("DROP QUERY q", "read by sink 'a'"),
+    ("CREATE SINK b FROM nobody WITH (sink = 'http', url = 'http://h/')", "no query 'nobody'"),
+    ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', key = 'm')", "no column 'm'"),
+    ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', key = 'change')", "no column 'change'"),
+    ("CREATE SINK b FROM q WITH (sink = 'files', path = '/elsewhere')", "outside of the folders"),
+    ("CREATE SINK b FROM q WITH (sink = 'http', url = 'http://h/', token_file = '/t')", "outside of the folders"),
+    ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', config = '/c')", "outside of the folders"),
+    ("CREATE STREAM u (ts BIGINT) TIMESTAMP BY ts WITH (source = 'folder', path = '/elsewhere')", "outside of"),
+    ("REGISTER QUERY r AS SELECT COUNT(*) AS n FROM s [ROWS 5] BACKFILL '/elsewhere.csv'", "outside of the folders"),
+    ("INSERT INTO t VALUES (NULL, 1)", "column 'k' is NULL"),
+    ("INSERT INTO t VALUES ('a', 1), ('a', 2)", "primary key of table 't' must differ"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("statement", "word"), REFUSED)
+def test_what_a_start_refuses(tmp_path: Path, statement: str, word: str) -> None:
+    """A check refuses it as well, in the same words; and so does a server that runs, which writes nothing then."""
+    script = CONNECTED.format(folder=tmp_path)
+    with pytest.raises(MuntinError, match=word):
+        check_script(f"{script}; {statement}", [tmp_path])
+    with pytest.raises(MuntinError, match=word):
+        Service(tmp_path / "first", f"{script}; {statement}", settings(tmp_path))
+    (tmp_path / "in").mkdir()
+    service = Service(tmp_path / "data", script, settings(tmp_path))
+    with pytest.raises(MuntinError, match=word):
+        service.execute(statement).result(120)
+    assert service.connections.told()["sinks"].keys() == {"a"}
+    service.stop()
+
+
+def test_the_key_of_a_sink(tmp_path: Path) -> None:
+    """A column of its query, which the same text may register; or what a row has beside them."""
+    sink = "CREATE SINK {0} FROM {1} WITH (sink = 'kafka', brokers = 'b', topic = 't', key = '{2}')"
+    text = CONNECTED.format(folder=tmp_path)
+    for number, (query, key) in enumerate(
+        [("who", "k"), ("who", "change"), ("q", "window_end"), ("q", "id")]
+    ):
+        text += f"; {sink.format(f'b{number}', query, key)}"
+    assert "5 sinks" in check_script(text, [tmp_path])

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from muntin import MuntinError
+from muntin import MuntinError, SqlError
 from muntin.serve.feed import Feed
 from muntin.serve.record import Record
 from muntin.serve.service import Service
@@ -144,12 +144,16 @@ def test_a_folder_through_crashes(tmp_path: Path, seed: int) -> None:
 
 
 def test_folders_of_others_and_files_that_are_none(tmp_path: Path) -> None:
-    """A folder that was not named at the start is not read. A file that is no file of events stops its source, or is
-    left out and counted; what stands before it is taken."""
+    """A folder that was not named at the start is refused, and not read if it is not named any more. A file that is no
+    file of events stops its source, or is left out and counted; what stands before it is taken."""
     inbox = tmp_path / "in"
     inbox.mkdir()
     told = script(f"source = 'folder', path = '{inbox}'")
-    service = Service(tmp_path / "data", told, Settings(folders=(tmp_path / "other",)))
+    elsewhere = Settings(folders=(tmp_path / "other",))
+    with pytest.raises(SqlError, match="outside of the folders"):
+        Service(tmp_path / "data", told, elsewhere)
+    Service(tmp_path / "data", told, settings(tmp_path)).stop()
+    service = Service(tmp_path / "data", told, elsewhere)
     until(lambda: service.connections.sources["s"].error)
     assert "outside of the folders" in str(service.connections.sources["s"].error)
     service.stop()

@@ -11,13 +11,18 @@ import hmac
 import stat
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterator, Sequence, Set
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from muntin.errors import MuntinError, nearest
+
+if TYPE_CHECKING:
+    from muntin.serve.service import Service
 
 ROLES = ("read", "write", "admin")
 _SHORTEST = 16  # characters of a token
@@ -59,6 +64,31 @@ class Limits:
             if not 0 <= found[name] < inf:
                 raise MuntinError(f"limit '{name}' is a number from 0 on, not '{text}'")
         return Limits(**found)
+
+
+class Room:
+    """Room for queries, of whatever address they come by. Those that the writer has not registered yet have theirs,
+    so that many who ask at once get no more than one who asks many times. For one thread."""
+
+    def __init__(self, service: Service, most: int):
+        self._service, self._most = service, most
+        self._coming = Counter[str]()
+
+    @contextmanager
+    def taken(self, new: Set[str], gone: Set[str] = frozenset()) -> Iterator[None]:
+        """While queries are registered, and others dropped; a `MuntinError` if there is no room for them."""
+        there = self._service.incarnation
+        asked = {name for name in self._coming.keys() | new if there(name) is None}
+        left = sum(there(name) is not None for name in gone)
+        if not asked.isdisjoint(new) and self._service.queries + len(asked) - left > self._most:
+            raise MuntinError(
+                f"there are {self._service.queries:,} queries, and no more than {self._most:,} are taken"
+            )
+        self._coming.update(new)
+        try:
+            yield
+        finally:
+            self._coming -= Counter(new)
 
 
 class Tokens:

@@ -17,11 +17,12 @@ from muntin.serve.log import Log, LogReader
 from muntin.serve.portion import Cursor, Part, Portion, PortionPlace, place_and_time, unpack
 
 _SEGMENT_BYTES = 8 * 2**20
+_BEGINNING = (1, 0)  # the place of nothing: the first record closes no window
 _PORTIONS = 200  # that are searched for the latest answers
 
 
 class Gone(MuntinError):
-    """Answers that were kept once and are not any more."""
+    """Answers that were kept once and are not any more; or that never were."""
 
 
 class Follower:
@@ -133,7 +134,8 @@ class KeptAnswers:
     def follow(
         self, cursor: Cursor | None, wake: Callable[[], None], waiting: int = 256
     ) -> tuple[list[int], Follower]:
-        """What is kept from a cursor's portion on (None: nothing), as numbers to `read`, and who is handed the rest."""
+        """What is kept from a cursor's portion on (None: nothing), as numbers to `read`, and who is handed the rest.
+        `Gone` if that is not kept, or if no answer has stood there yet."""
         follower = Follower(waiting, wake)
         with self._lock:
             if cursor is None:
@@ -145,6 +147,12 @@ class KeptAnswers:
                 if not is_known and start == 0 and self._log.first > 1:  # some have been let go of
                     raise Gone(
                         f"answers behind {cursor} are not kept any more: they are for {self._seconds:,.0f} seconds"
+                    )
+                last = self._index[-1][0] if self._index else _BEGINNING
+                if place > last:  # an id of another server, or of a folder that was replaced
+                    raise Gone(
+                        f"no answer has had the id {cursor}: the last ones have {last[0]}.{last[1]}; "
+                        "begin without Last-Event-ID"
                     )
                 missed = [number for _, _, number in self._index[start:]]
             self._followers.add(follower)

@@ -8,10 +8,12 @@ about to send the body. Here a look-up is answered with a single call.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+_log = logging.getLogger("muntin.serve")
 CONNECTION = "muntin.connection"  # of a request, by this name in its scope
 _HEAD = b"HTTP/1.1 200 OK\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 
@@ -75,7 +77,13 @@ class CorkedProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def _body_for(self, data: bytes, client: str) -> bytes | None:
-        found: bytes | None = self.config.app.body_for(data, client)  # type: ignore[union-attr]
+        """None also if the shortcut fails: the framework answers, with status 500 if it fails as well. An error that
+        came out here would cut the connection off, and say nothing."""
+        try:
+            found: bytes | None = self.config.app.body_for(data, client)  # type: ignore[union-attr]
+        except Exception:
+            _log.exception("a look-up could not be answered from its bytes")
+            return None
         return found
 
     def _answer(self, body: bytes) -> None:

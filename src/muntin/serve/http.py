@@ -25,7 +25,7 @@ from muntin.argument import query_name_of
 from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
-from muntin.serve.access import Limits, Pace, Tokens
+from muntin.serve.access import Limits, Pace, Room, Tokens
 from muntin.serve.body import answer_rows, hand_in, kind_of, read_body
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
@@ -39,7 +39,7 @@ from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
 from muntin.serve.push_shortcut import PushShortcut
 from muntin.serve.query_facts import Order, QueryFacts
-from muntin.serve.script import connects
+from muntin.serve.script import connects, names_of_queries, read_names
 from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import TooSlow
 from muntin.serve.shortcut import Rows, Shortcut
@@ -52,7 +52,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     """All addresses of a service."""
     history = History(service)
     facts = QueryFacts(service, history)
-    pace = Pace(limits.requests_per_second)
+    pace, room = Pace(limits.requests_per_second), Room(service, limits.queries)
     shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace)
     app = _App(shortcut, PushShortcut(service, limits, tokens, pace), history.taken)
     app.add_exception_handler(MuntinError, told)
@@ -115,9 +115,11 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     ) -> Any:
         """Run statements that change something: REGISTER QUERY, DROP QUERY, CREATE TABLE, INSERT, DELETE, …; all or
         none. Sources and sinks reach other machines: they take the role admin."""
-        if connects(sql) and not tokens.allows(authorization, "admin"):
+        statements = await run_in_threadpool(read_names, sql)
+        if connects(statements) and not tokens.allows(authorization, "admin"):
             raise HTTPException(403, "sources and sinks take the role 'admin'")
-        found = await _done(service.execute(sql, once))
+        with room.taken(*names_of_queries(statements)):
+            found = await _done(await run_in_threadpool(service.execute, sql, once))
         if found is REPEATED:
             return {"answer": None, "repeated": True}
         return {"answer": json_rows(found) if isinstance(found, pa.Table) else found}
@@ -200,7 +202,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         results: dict[str, dict[str, Any]] = {}
         for name, sql in queries.items():
             try:
-                await _register(service, limits, name, sql, replace)
+                await _register(service, room, name, sql, replace)
                 results[name] = {"registered": True}
             except MuntinError as error:
                 results[name] = {"registered": False, "error": described(error)}
@@ -216,7 +218,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         name: str, once: Called, sql: Annotated[str, Body(embed=True)], replace: bool = False
     ) -> dict[str, Any]:
         """Register a query; with `replace`, in place of the one of that name, whose answers it goes on to number."""
-        await _register(service, limits, name, sql, replace, once)
+        await _register(service, room, name, sql, replace, once)
         return facts.told(name, await run_in_threadpool(service.engine.query, name))
 
     @app.delete("/queries/{name}", tags=["queries"], dependencies=[may("write")])
@@ -286,8 +288,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         seconds: Annotated[float | None, Query(ge=0)] = None,
     ) -> StreamingResponse:
         """Answers as windows close and as keys enter and leave (EMIT CHANGES), as server-sent events; of some queries
-        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more. It has no end, unless
-        `seconds` says after how long: 0 gives what is kept."""
+        or of all. With `Last-Event-ID`, from there on; 410 if that is not kept any more, or no answer has
+        had that id. It has no end, unless `seconds` says after how long: 0 gives what is kept."""
         for name in query or ():
             if service.incarnation(name) is None:
                 raise NotFound(f"there is no query '{name}'")
@@ -360,14 +362,13 @@ async def _done(future: Future[Any]) -> Any:
 
 
 async def _register(
-    service: Service, limits: Limits, name: str, sql: str, replace: bool, once: Once | None = None
+    service: Service, room: Room, name: str, sql: str, replace: bool, once: Once | None = None
 ) -> None:
     query_name_of(name)
-    if service.queries >= limits.queries and service.incarnation(name) is None:
-        raise MuntinError(f"there are {limits.queries:,} queries already, and no more are taken")
-    await run_in_threadpool(_parsed, service, sql)
-    words = "CREATE OR REPLACE QUERY" if replace else "REGISTER QUERY"
-    await _done(service.execute(f"{words} {_quoted(name)} AS {sql}", once))
+    with room.taken({name}):
+        await run_in_threadpool(_parsed, service, sql)
+        words = "CREATE OR REPLACE QUERY" if replace else "REGISTER QUERY"
+        await _done(service.execute(f"{words} {_quoted(name)} AS {sql}", once))
 
 
 def _parsed(service: Service, sql: str) -> None:

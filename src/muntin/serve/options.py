@@ -8,14 +8,20 @@ The option `source` (of a stream) or `sink` names the kind; each kind has option
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from muntin.errors import nearest
 from muntin.serve.wire import ARROW, CSV, JSON
 from muntin.sql.place import Misfit
-from muntin.sql.syntax import CreateSinkSyntax, CreateStreamSyntax, OptionsSyntax, StatementSyntax
+from muntin.sql.syntax import (
+    CreateSinkSyntax,
+    CreateStreamSyntax,
+    OptionsSyntax,
+    OptionSyntax,
+    StatementSyntax,
+)
 
 Value: TypeAlias = str | int
 Given: TypeAlias = dict[str, Value]  # options as they were written
@@ -32,6 +38,7 @@ class Option:
     fault: Callable[[Value], str | None]  # what is wrong with a value
     default: Value | None = None
     is_required: bool = False
+    is_path: bool = False  # of a file or folder of this machine
 
 
 def _text(value: Value) -> str | None:
@@ -60,7 +67,8 @@ def _address(value: Value) -> str | None:
 _KAFKA = (
     Option("brokers", "host:port of brokers, with commas between them", _text, is_required=True),
     Option("topic", "the topic", _text, is_required=True),
-    Option("config", "a file of further settings of librdkafka, a line `name=value` for each: TLS, passwords", _text),
+    Option("config", "a file of further settings of librdkafka, a line `name=value` for each: TLS, passwords", _text,
+           is_path=True),
 )  # fmt: skip
 SOURCES: dict[str, tuple[Option, ...]] = {
     "http": (),
@@ -72,7 +80,7 @@ SOURCES: dict[str, tuple[Option, ...]] = {
                _bad, "fail"),
     ),
     "folder": (
-        Option("path", "the folder", _text, is_required=True),
+        Option("path", "the folder", _text, is_required=True, is_path=True),
         Option("bad", "what to do with a file that cannot be read: fail or skip", _one_of("fail", "skip"), "fail"),
     ),
 }  # fmt: skip
@@ -82,14 +90,14 @@ SINKS: dict[str, tuple[Option, ...]] = {
         Option("key", "the column whose value is the key of a message; the answer's id if none is named", _text),
     ),
     "files": (
-        Option("path", "the folder", _text, is_required=True),
+        Option("path", "the folder", _text, is_required=True, is_path=True),
         Option("format", "parquet or json (JSON lines)", _one_of("parquet", "json"), "parquet"),
         Option("seconds", "after which a file is finished", _number, 60),
         Option("bytes", "at which a file is finished, in memory before compression", _number, 64 * 2**20),
     ),
     "http": (
         Option("url", "the address that answers are posted to", _address, is_required=True),
-        Option("token_file", "a file with a token, sent as Authorization: Bearer", _text),
+        Option("token_file", "a file with a token, sent as Authorization: Bearer", _text, is_path=True),
         Option("rows", "answers of one request at most", _number, 500),
         Option("seconds", "that a request may take", _number, 10),
     ),
@@ -129,6 +137,13 @@ def read_options(syntax: OptionsSyntax, what: str) -> Given:
 def filled(given: Given, what: str) -> dict[str, Value | None]:
     """Options with the defaults of those that were not written."""
     return {each.name: each.default for each in _KINDS[what][str(given[what])]} | given
+
+
+def path_options(syntax: OptionsSyntax, what: str) -> Iterator[OptionSyntax]:
+    """Those that name files or folders of this machine."""
+    kind = next(each.value for each in syntax.options if each.name.text == what)
+    paths = {each.name for each in _KINDS[what][str(kind)] if each.is_path}
+    return (each for each in syntax.options if each.name.text in paths)
 
 
 def check_options(statements: Iterable[StatementSyntax]) -> None:

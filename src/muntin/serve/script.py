@@ -8,7 +8,7 @@ statements, such as INSERT, are for the first start. Queries that came over HTTP
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,9 +50,23 @@ def read_names(text: str) -> list[StatementSyntax]:
         return statements
 
 
-def connects(text: str) -> bool:
-    """Whether a text has sources or sinks in it."""
-    return any(connection_spans(read_names(text)))
+def connects(statements: Iterable[StatementSyntax]) -> bool:
+    """Whether there are sources or sinks among statements."""
+    return any(connection_spans(statements))
+
+
+def names_of_queries(statements: Iterable[StatementSyntax]) -> tuple[set[str], set[str]]:
+    """Names of queries and views that statements bring, and those that they take away for good."""
+    new, gone = set[str](), set[str]()
+    for statement in statements:
+        match statement:
+            case RegisterSyntax(name=name) | CreateViewSyntax(name=name):
+                new.add(name.text)
+                gone.discard(name.text)
+            case DropSyntax("QUERY" | "VIEW", name):
+                gone.add(name.text)
+                new.discard(name.text)
+    return new, gone
 
 
 ROSTER = {  # the shape of its note

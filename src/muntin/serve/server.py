@@ -7,25 +7,30 @@ import ipaddress
 import logging
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from muntin.errors import MissingPackage, MuntinError, NotFound
+from muntin.engine import Engine
+from muntin.errors import MissingPackage, MuntinError
 from muntin.serve.access import Limits, Tokens
+from muntin.serve.admission import admit
 from muntin.serve.crier import Crier
 from muntin.serve.log_lines import set_up_log
-from muntin.serve.script import read_names
+from muntin.serve.script import Roster
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
-from muntin.sql import CreateSink, CreateStream, CreateTable, CreateView, RegisterQuery, parse_statements
 from muntin.sql.syntax import (
     CreateSinkSyntax,
     CreateStreamSyntax,
+    CreateTableSyntax,
     CreateViewSyntax,
     OptionsSyntax,
     RegisterSyntax,
+    StatementSyntax,
 )
+from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
 _SWITCH = 0.0005  # seconds for which a thread keeps Python to itself; by default a look-up would wait ten times as long
@@ -75,31 +80,33 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def check_script(text: str) -> str:
-    """What a script declares, in a line; an error at the word if it cannot run."""
+def check_script(text: str, folders: Sequence[Path] = ()) -> str:
+    """What a script declares; an error at the word if a first start would refuse it. The script is applied to an engine
+    that ends with this call, so histories of BACKFILL are read. No source or sink is opened."""
     names = {
-        CreateStream: ("stream", "streams"), CreateTable: ("table", "tables"), RegisterQuery: ("query", "queries"),
-        CreateView: ("materialized view", "materialized views"), CreateSink: ("sink", "sinks"),
+        CreateStreamSyntax: ("stream", "streams"), CreateTableSyntax: ("table", "tables"),
+        RegisterSyntax: ("query", "queries"), CreateViewSyntax: ("materialized view", "materialized views"),
+        CreateSinkSyntax: ("sink", "sinks"),
     }  # fmt: skip
-    kinds = Counter(type(each) for each in parse_statements(text, {}))
+    with TemporaryDirectory() as archive:
+        engine = Engine(archive=archive, folders=[archive, *folders])
+        try:
+            statements = admit(text, engine, Folders(folders))
+            Roster().execute(engine, text)
+        finally:
+            engine.close()
+    kinds = Counter(map(type, statements))
     told = [f"{many:,} {names[kind][many > 1]}" for kind in names if (many := kinds[kind])]
-    return "\n".join([", ".join(told) or "nothing", *_connections(text)])
+    return "\n".join([", ".join(told) or "nothing", *_connections(statements)])
 
 
-def _connections(text: str) -> Iterator[str]:
-    """A line for each source and sink; an error at the word of a wrong option."""
-    queries = set[str]()
-    for each in read_names(text):
+def _connections(statements: Iterable[StatementSyntax]) -> Iterator[str]:
+    """A line for each source and sink."""
+    for each in statements:
         match each:
             case CreateStreamSyntax(name=name, source=source) if source is not None:
                 yield f"  stream {name.text} from {_told(source)}"
-            case RegisterSyntax(name=name) | CreateViewSyntax(name=name):
-                queries.add(name.text)
             case CreateSinkSyntax(name, query, options):
-                if query.text not in queries:
-                    raise NotFound(
-                        f"sink '{name.text}' reads query '{query.text}', which the script does not have"
-                    )
                 yield f"  sink {name.text} from query {query.text} to {_told(options)}"
 
 

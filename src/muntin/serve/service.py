@@ -26,6 +26,7 @@ from muntin.arrow_bytes import stream_bytes
 from muntin.derived import refuse_pushing
 from muntin.engine import Engine
 from muntin.errors import MuntinError, NotFound
+from muntin.serve.admission import admit
 from muntin.serve.answers import KeptAnswers
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.connections import Connections
@@ -34,7 +35,7 @@ from muntin.serve.look_ups import LookUps
 from muntin.serve.producers import Once, Producers
 from muntin.serve.record import Record, read_table, unpack_record
 from muntin.serve.replay import Replay
-from muntin.serve.script import Roster, read_names
+from muntin.serve.script import Roster
 from muntin.serve.settings import Settings, Stopped
 from muntin.serve.taken import Lost, Taken
 from muntin.serve.waiting import Change, Waiting
@@ -96,6 +97,7 @@ class Service:
         self._writer.start()
         try:
             if script != self._roster.script:
+                admit(script, self._engine, self.folders)
                 self.change(Record("script", {"sql": script})).result()
         except BaseException:
             self.stop(is_kept=False)
@@ -184,7 +186,7 @@ class Service:
 
     def execute(self, sql: str, once: Once | None = None) -> Future[Any]:
         """Statements that change something; what the last one gives."""
-        read_names(sql)  # an error at the word, before anything is written
+        admit(sql, self._engine, self.folders)  # an error at the word, before anything is written
         return self.change(Record("execute", {"sql": sql}).called(once))
 
     def advance(self, until: int) -> Future[Any]:
