@@ -416,6 +416,14 @@ def test_no_streams_at_all():
         parse_query("SELECT MAX(price) FROM trades [ROWS 5]", {})
 
 
+def test_half_of_a_surrogate_pair(streams):
+    with pytest.raises(SqlError) as caught:
+        parse_query("SELECT COUNT(*) AS n FROM trades [ROWS 3] WHERE symbol = '\ud800'", streams)
+    assert caught.value.column == 59
+    assert str(caught.value).encode().splitlines()[-1] == b" " * 60 + b"^"  # it can be printed
+    assert "UTF-8 cannot say \\ud800" in caught.value.message
+
+
 def test_arrow_fails_where_no_rule_foresees_it():
     with pytest.raises(SqlError, match="this cannot be computed: no such kernel"), pointing_into("SELECT"):
         raise pa.ArrowNotImplementedError("no such kernel\nin line 7 of Arrow")
