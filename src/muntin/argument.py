@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from muntin.errors import MuntinError
 
 _LONGEST = 60  # characters of a value in an error
+_HALF_OF_PAIR = re.compile(r"[\ud800-\udfff]")
 
 
 def shown(given: Any) -> str:
@@ -26,6 +28,17 @@ def shown(given: Any) -> str:
     return f"{text} ({type(given).__name__})"
 
 
+def half_of_pair(text: str) -> int | None:
+    """Where a text has one half of a surrogate pair, which neither UTF-8 nor Arrow can say; None if nowhere.
+
+    >>> half_of_pair("a\\ud800"), half_of_pair("\\U0001F600")
+    (1, None)
+    """
+    if text.isascii() or (found := _HALF_OF_PAIR.search(text)) is None:
+        return None
+    return found.start()
+
+
 def text_of(argument: str, given: Any) -> str:
     """The text that an argument is.
 
@@ -38,11 +51,18 @@ def text_of(argument: str, given: Any) -> str:
     return given
 
 
+def kept_text_of(argument: str, given: Any) -> str:
+    """The text that an argument is, if it can be kept: in UTF-8, that is."""
+    if half_of_pair(text := text_of(argument, given)) is not None:
+        raise MuntinError(f"UTF-8 cannot say {argument}, {text!r}: it has one half of a surrogate pair")
+    return text
+
+
 def query_name_of(given: Any) -> str:
     """The name of a query."""
     if not isinstance(given, str) or not given or "\0" in given:
         raise MuntinError(f"a query's name is a text that is not empty, not {given!r}")
-    return given
+    return kept_text_of("a query's name", given)
 
 
 def texts_of(argument: str, given: Any) -> list[str]:

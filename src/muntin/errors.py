@@ -94,7 +94,8 @@ def _excerpt(text: str, line: int, column: int, width: int) -> str:
     lines = text.splitlines()
     if line > len(lines):
         return place
-    shown, before = lines[line - 1], column - 1
+    # half of a surrogate pair can stand in a text, but not where an error is printed
+    shown, before = lines[line - 1].encode(errors="replace").decode(), column - 1
     if len(shown) > _WIDEST:
         start = max(0, min(before - _WIDEST // 2, len(shown) - _WIDEST))
         shown, before = shown[start : start + _WIDEST], before - start

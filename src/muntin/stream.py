@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from muntin.argument import shown, text_of
+from muntin.argument import kept_text_of, shown, text_of
 from muntin.errors import MuntinError, SchemaError, nearest
 from muntin.fixed_point import check_columns
 from muntin.window import span
@@ -38,7 +38,7 @@ class Stream:
     is_kept: ClassVar[bool] = True  # in state, where decimals have 18 digits
 
     def __post_init__(self) -> None:
-        text_of("name", self.name)
+        kept_text_of("name", self.name)
         text_of("time", self.time)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")

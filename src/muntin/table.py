@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from muntin.argument import shown, text_of, texts_of
+from muntin.argument import kept_text_of, shown, texts_of
 from muntin.errors import MuntinError, SchemaError, nearest
 from muntin.fixed_point import check_columns
 
@@ -28,7 +28,7 @@ class Table:
     key: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        text_of("name", self.name)
+        kept_text_of("name", self.name)
         if not isinstance(self.schema, pa.Schema):
             raise MuntinError(f"schema is a pyarrow.Schema, not {shown(self.schema)}")
         check_columns(self.schema, self.label)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from muntin import Engine
 from muntin.errors import MuntinError, NotFound, SqlError
+from muntin.stream import Stream
+from muntin.table import Table
 
 STREAM = "STREAM {} s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 5 SECONDS"
 TABLE = "TABLE {} t (k VARCHAR, n DOUBLE, PRIMARY KEY (k))"
@@ -51,6 +54,19 @@ def test_what_is_not_there_is_made_once(tmp_path: Path) -> None:
     again.execute(";".join(f"CREATE {each.replace('{} ', '')}" for each in (STREAM, VIEW)))
     assert "v" in again._views.at_work
     again.close()
+
+
+def test_names_that_utf8_cannot_say(engine: Engine) -> None:
+    """Half of a surrogate pair: neither a checkpoint nor an answer could have it."""
+    for name in ("\ud800", "a\udfff"):
+        with pytest.raises(MuntinError, match="UTF-8 cannot say a query's name"):
+            engine.register(SUM, name)
+        with pytest.raises(MuntinError, match="UTF-8 cannot say name"):
+            Stream(name, pa.schema([("ts", pa.int64())]), "ts")
+        with pytest.raises(MuntinError, match="UTF-8 cannot say name"):
+            Table(name, pa.schema([("k", pa.int64())]), ("k",))
+        with pytest.raises(MuntinError, match="is not a value of key 'k'"):
+            engine.value("q", name)
 
 
 def test_drop_if_exists(engine: Engine) -> None:

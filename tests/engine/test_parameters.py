@@ -135,6 +135,13 @@ def test_refused(engine: Engine, text: str, values: dict[str, Any], said: str) -
     assert said in str(caught.value)
 
 
+def test_half_of_a_surrogate_pair(engine: Engine) -> None:
+    with pytest.raises(MuntinError, match="UTF-8 cannot say parameter 'wanted'"):
+        engine.execute(
+            "REGISTER QUERY q AS SELECT $wanted AS w, COUNT(*) AS n FROM s [ROWS 3]", {"wanted": "\ud800"}
+        )
+
+
 def test_errors_point_at_the_parameter(engine: Engine) -> None:
     with pytest.raises(SqlError) as caught:
         engine.execute("SELECT SUM(n) AS v FROM s [ROWS $many]", {"many": -1})

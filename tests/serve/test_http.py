@@ -67,6 +67,60 @@ def test_a_query_may_read_a_view(client: TestClient) -> None:
     assert (wrong.status_code, wrong.json()["error"]["column"]) == (400, 15)
 
 
+JSON_BODY = {"Content-Type": "application/json"}
+HALF = r"\ud800"  # of a surrogate pair, as JSON writes it
+READS_HALF = f"SELECT COUNT(*) AS n FROM s [ROWS 3] WHERE k = '{HALF}'"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/execute", f"""{{"sql": "INSERT INTO limits VALUES ('{HALF}', 3)"}}"""),
+        ("POST", "/execute", f"""{{"sql": "DELETE FROM limits WHERE k = '{HALF}'"}}"""),
+        ("POST", "/execute", f"""{{"sql": "REGISTER QUERY q AS {READS_HALF}"}}"""),
+        (
+            "POST",
+            "/execute",
+            f"""{{"sql": "CREATE TABLE t (\\"{HALF}\\" BIGINT, PRIMARY KEY (\\"{HALF}\\"))"}}""",
+        ),
+        (
+            "POST",
+            "/execute",
+            f"""{{"sql": "REGISTER QUERY \\"{HALF}\\" AS SELECT COUNT(*) AS n FROM s [ROWS 3]"}}""",
+        ),
+        ("POST", "/execute", b"""{"sql": "-- \xed\xa0\x80"}"""),
+        ("PUT", "/queries/q", f"""{{"sql": "{READS_HALF}"}}"""),
+        ("POST", "/queries", f"""{{"queries": {{"{HALF}": "SELECT COUNT(*) AS n FROM s [ROWS 3]"}}}}"""),
+        ("POST", "/explain", f"""{{"sql": "{READS_HALF}"}}"""),
+        ("POST", "/lookup", f"""{{"query": "sums", "keys": ["{HALF}"]}}"""),
+        ("POST", "/lookup", f"""{{"query": "{HALF}", "keys": ["a"]}}"""),
+        ("POST", "/lookup_at?query=sums", f"""[{{"{HALF}": "a", "at": 1}}]"""),
+        ("GET", "/queries/sums/answer?key=%22%5Cud800%22", ""),
+        ("POST", "/streams/s", f"""[{{"ts": 1, "k": "{HALF}"}}]"""),
+        ("POST", "/tables/limits", f"""[{{"k": "{HALF}", "most": 1}}]"""),
+    ],
+)
+def test_what_utf8_cannot_say_is_refused(
+    client: TestClient, service: Service, method: str, path: str, body: str | bytes
+) -> None:
+    """Half of a surrogate pair, which JSON can write, at any door: refused before anything is logged."""
+    logged = service._log.last
+    told = client.request(method, path, content=body, headers=JSON_BODY)
+    assert told.status_code in (400, 404), told.text
+    assert told.json()["error"]["message"]
+    assert service.is_ready
+    assert service._log.last == logged
+
+
+def test_a_pair_is_a_character(client: TestClient) -> None:
+    sql = r"INSERT INTO limits VALUES ('\ud83d\ude00', 3)"
+    assert client.post("/execute", content=f'{{"sql": "{sql}"}}', headers=JSON_BODY).status_code == 200
+    rows = r'[{"k": "\ud83d\ude80", "most": 4}]'
+    assert client.post("/tables/limits", content=rows).json() == {"rows": 1}
+    found = client.post("/execute", json={"sql": "SELECT k FROM limits ORDER BY k"}).json()["answer"]
+    assert [row["k"] for row in found] == ["\U0001f600", "\U0001f680"]
+
+
 def test_formats_of_events(client: TestClient) -> None:
     """A list of objects, an object of lists, lines, CSV and Arrow bring the same events."""
     table = pa.table(

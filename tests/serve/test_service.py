@@ -235,6 +235,23 @@ def test_bad_changes_change_nothing(tmp_path: Path) -> None:
         service.push("s", pa.table({"ts": [0], "k": ["a"], "n": [1]}))
 
 
+def test_null_alone_as_an_argument(tmp_path: Path) -> None:
+    service = Service(tmp_path, SCRIPT, QUIET)
+    text = "SELECT COUNT(NULL) AS c, MIN(NULL) AS low, LAST(NULL) AS last FROM s [RANGE 5 SECONDS]"
+    service.execute(f"REGISTER QUERY nothing AS {text}").result()
+    with pytest.raises(SqlError, match="has more digits than the 38 of a DECIMAL"):
+        service.execute(
+            "CREATE STREAM money (ts BIGINT, m DECIMAL(12, 2)) TIMESTAMP BY ts;"
+            f"REGISTER QUERY m AS SELECT COUNT(*) AS n FROM money [ROWS 3] GROUP BY NULLIF({'1' * 40}.5, m)"
+        ).result()
+    for _ in range(2):
+        service.push("s", pa.table({"ts": [1], "k": ["a"], "n": [2]})).result()
+        assert service.engine.value("nothing") == 0
+        service.stop(is_kept=False)
+        service = Service(tmp_path, SCRIPT, QUIET)
+    service.stop()
+
+
 def test_a_script_that_changed(tmp_path: Path) -> None:
     """New queries come, changed ones are replaced, those that are gone are dropped, and others are left alone."""
     service = Service(tmp_path, SCRIPT, QUIET)

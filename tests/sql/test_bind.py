@@ -282,6 +282,29 @@ def test_constant_arguments(streams):
     assert query.where.evaluate(columns).to_pylist() == [True, True, True]
 
 
+@pytest.mark.parametrize(
+    "argument", ["NULL", "COALESCE(NULL, NULL)", "CASE WHEN shares > 1 THEN NULL END", "(NULL)"]
+)
+@pytest.mark.parametrize("aggregate", ["COUNT({})", "MIN({})", "LAST({})", "SUM({})", "COUNT(DISTINCT {})"])
+def test_null_alone_is_a_bigint_where_it_is_kept(aggregate, argument, streams):
+    query = parse_query(f"SELECT {aggregate.format(argument)} AS a FROM trades [ROWS 3]", streams)
+    assert query.calls[0].argument.type == pa.int64()
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["ARG_MAX(NULL, price)", "ARG_MIN(shares, NULL)", "APPROX_FREQUENT(NULL, 0.5, 0.1, weight => shares)"],
+)
+def test_null_alone_is_a_bigint_in_a_pair(call, streams):
+    kind = parse_query(f"SELECT {call} AS a FROM trades [ROWS 3]", streams).calls[0].argument.type
+    assert not any(pa.types.is_null(field.type) for field in kind)
+
+
+def test_null_alone_is_a_bigint_as_a_key(streams):
+    text = "SELECT COUNT(*) AS n FROM trades [ROWS 3] GROUP BY CASE WHEN price > 1 THEN NULL END"
+    assert parse_query(text, streams).keys[0].expression.type == pa.int64()
+
+
 def test_a_condition_can_be_summed(streams):
     query = parse_query("SELECT SUM(price > 3) AS n FROM trades [ROWS 5]", streams)
     assert query.calls[0].argument.type == pa.bool_()

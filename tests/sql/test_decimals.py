@@ -211,12 +211,22 @@ def test_rounds_half_away_from_zero() -> None:
         ("CAST(a AS DECIMAL(2, 3))", "DECIMAL(2, 3) is none"),
         ("a = 'x'", "cannot be compared or mixed"),
         ("CAST(a AS DATE)", "cannot become DATE"),
+        (f"NULLIF({'1' * 40}.5, a)", "has more digits than the 38 of a DECIMAL"),
+        (f"COALESCE(a, {'1' * 40}.5)", "has more digits than the 38 of a DECIMAL"),
+        (f"a + {'1' * 40}.5", "has more digits than the 38 of a DECIMAL"),
+        (f"a + 0.{'1' * 40}", "has 40 digits after the point"),
     ],
 )
 def test_what_is_refused_says_so(sql: str, message: str) -> None:
     with pytest.raises(MuntinError) as refused:
         parse_expression(sql, KINDS)
     assert message in str(refused.value)
+
+
+def test_a_constant_that_fits_no_decimal_may_be_a_double() -> None:
+    made = parse_expression("COALESCE(a, 1.5e40)", KINDS)
+    assert made.type == pa.float64()
+    assert made.evaluate({"a": pa.array([None], KINDS["a"])}).to_pylist() == [1.5e40]
 
 
 def test_what_does_not_fit_has_no_value() -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 
+import pyarrow as pa
 import pytest
 
 from muntin.errors import SqlError
 from muntin.sql import parse_query, parse_statements
+from muntin.sql.place import pointing_into
 
 WINDOW_FAULTS = [
     ("[»]", "expected RANGE, ROWS, SINCE or SESSION, found ']'"),
@@ -141,6 +143,15 @@ CONDITION_FAULTS = [
     ("CASE price »THEN 1 END = 1", "expected WHEN after CASE"),
     ("»CASE WHEN TRUE THEN 1", "CASE is not closed; add END"),
     ("SUBSTRING(symbol, »0) = 'a'", "SUBSTRING takes a constant start of at least 1"),
+    ("SUBSTRING(symbol, »CAST(NULL AS BIGINT)) = 'a'", "SUBSTRING takes a constant start of at least 1"),
+    ("ROUND(price, »CAST(NULL AS BIGINT)) = 1", "ROUND takes a whole number of digits"),
+    ("symbol LIKE »CAST(NULL AS VARCHAR)", "LIKE takes a pattern in quotes"),
+    ("REGEXP_MATCHES(symbol, »CAST(NULL AS VARCHAR))", "REGEXP_MATCHES takes a pattern in quotes"),
+    ("REGEXP_MATCHES(symbol, 'a', »CAST(NULL AS VARCHAR))", "REGEXP_MATCHES takes options in quotes"),
+    (
+        "REGEXP_EXTRACT(symbol, 'a', »CAST(NULL AS BIGINT)) = 'a'",
+        "REGEXP_EXTRACT takes the number of a group",
+    ),
     ("ROUND(price, »shares) = 1", "ROUND takes a whole number of digits"),
     ("price > 3 »[RANGE 5 MINUTES]", "a window in brackets belongs after the stream in FROM or after OVER"),
     ("price > 3 »GRUOP BY symbol", "unexpected 'GRUOP'; did you mean 'GROUP'?"),
@@ -162,6 +173,10 @@ CLAUSE_FAULTS = [
     ("GROUP BY symbol ORDER BY 1 LIMIT »x", "LIMIT takes a number of rows, found 'x'"),
     ("GROUP BY symbol ORDER BY 1 LIMIT »1.5", "LIMIT takes a number of rows, found '1.5'"),
     ("GROUP BY symbol ORDER BY 1 LIMIT »9223372036854775808", "LIMIT takes a number of up to 18 digits"),
+    (
+        "GROUP BY symbol ORDER BY »CASE WHEN MAX(price) > 1 THEN NULL END LIMIT 3",
+        "ORDER BY takes values that differ between keys",
+    ),
     ("GROUP BY symbol ORDER BY »9 LIMIT 3", "there is no item 9 in SELECT"),
     (
         "GROUP BY symbol ORDER BY »2.5 LIMIT 3",
@@ -399,6 +414,19 @@ def test_the_caret_is_under_the_whole_word(streams):
 def test_no_streams_at_all():
     with pytest.raises(SqlError, match="unknown stream 'trades'; there is none"):
         parse_query("SELECT MAX(price) FROM trades [ROWS 5]", {})
+
+
+def test_half_of_a_surrogate_pair(streams):
+    with pytest.raises(SqlError) as caught:
+        parse_query("SELECT COUNT(*) AS n FROM trades [ROWS 3] WHERE symbol = '\ud800'", streams)
+    assert caught.value.column == 59
+    assert str(caught.value).encode().splitlines()[-1] == b" " * 60 + b"^"  # it can be printed
+    assert "UTF-8 cannot say \\ud800" in caught.value.message
+
+
+def test_arrow_fails_where_no_rule_foresees_it():
+    with pytest.raises(SqlError, match="this cannot be computed: no such kernel"), pointing_into("SELECT"):
+        raise pa.ArrowNotImplementedError("no such kernel\nin line 7 of Arrow")
 
 
 def test_nested_too_deeply(streams):

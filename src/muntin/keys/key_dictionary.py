@@ -77,7 +77,10 @@ class Dictionary:
     def find_one(self, value: Any) -> int:
         """The id of one value, -1 if it is unknown, -2 if its type is not plain: `find` knows what to do."""
         if isinstance(self._table, TextTable):
-            return self._table.find_one(value.encode()) if type(value) is str else -2
+            try:
+                return self._table.find_one(value.encode()) if type(value) is str else -2
+            except UnicodeEncodeError:  # half of a surrogate pair, which is no key
+                return -2
         if type(value) is not int or not self._least <= value <= self._greatest:
             return -2
         return self._table.find_one(value)

@@ -21,7 +21,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 
-from muntin.argument import query_name_of
+from muntin.argument import kept_text_of, query_name_of
 from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound, SchemaError
 from muntin.join_query import JoinQuery
@@ -200,6 +200,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     ) -> dict[str, Any]:
         """Register many queries, each by itself: one that cannot be leaves the others alone."""
         results: dict[str, dict[str, Any]] = {}
+        for name in queries:  # a name that UTF-8 cannot say cannot be told to have failed, either
+            kept_text_of("a query's name", name)
         for name, sql in queries.items():
             try:
                 await _register(service, room, name, sql, replace)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from fastapi import Request
@@ -28,23 +29,30 @@ def described(error: MuntinError) -> dict[str, Any]:
     return told
 
 
+class _Told(JSONResponse):
+    """JSON that also says what UTF-8 cannot say, as an escape: a request may have named it."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
+
+
 async def told(request: Request, error: Exception) -> JSONResponse:
     """The engine's own error."""
     assert isinstance(error, MuntinError)
     status = next((code for kind, code in _STATUS if isinstance(error, kind)), 400)
     headers = {"Retry-After": "1"} if status == 429 else None
-    return JSONResponse({"error": described(error)}, status, headers)
+    return _Told({"error": described(error)}, status, headers)
 
 
 async def refused(request: Request, error: Exception) -> JSONResponse:
     """An error of the server's own, in the same form."""
     assert isinstance(error, HTTPException)
     told = {"kind": "Refused", "message": str(error.detail)}
-    return JSONResponse({"error": told}, error.status_code, error.headers)
+    return _Told({"error": told}, error.status_code, error.headers)
 
 
 async def misread(request: Request, error: Exception) -> JSONResponse:
     """A parameter that cannot be read."""
     assert isinstance(error, RequestValidationError)
     told = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-    return JSONResponse({"error": {"kind": "Invalid", "message": told}}, 422)
+    return _Told({"error": {"kind": "Invalid", "message": told}}, 422)

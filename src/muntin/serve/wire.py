@@ -29,6 +29,7 @@ JSON = "application/json"
 LINES = "application/x-ndjson"
 CSV = "text/csv"
 _WHOLE = re.compile(r"-?[0-9]{1,19}")  # of 64 bits, or nearly
+_MAY_HALVE = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # halves of surrogate pairs, alone or not
 _TEXT, _BIGINT, _HALF = pa.string(), pa.int64(), 2**63
 
 
@@ -60,7 +61,15 @@ def arrow_rows(body: bytes) -> pa.Table:
 def read_json(body: bytes, parse_float: Callable[[str], Any] = float) -> Any:
     """What a JSON text says."""
     try:
-        return json.loads(body, parse_float=parse_float)
+        found = json.loads(body, parse_float=parse_float)
+        if _MAY_HALVE.search(body):
+            json.dumps(found, default=str, ensure_ascii=False).encode()
+        return found
+    except UnicodeEncodeError as error:
+        half = error.object[error.start]
+        raise SchemaError(
+            f"UTF-8 cannot say {half!r} of the body: it is one half of a surrogate pair"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise SchemaError(f"the body is no JSON: {error}") from None
 

@@ -88,7 +88,9 @@ def prepare(
     }
     for asked, lane in lane_of.items():
         passing[asked] = _passing_rest(asked.rest, lane >= 0, evaluated, given)
-    columns = {argument: to_column(evaluated[argument]) for argument in wanted.arguments - texts.keys()}
+    columns = {
+        argument: _column_of(argument, evaluated[argument]) for argument in wanted.arguments - texts.keys()
+    }
     for text in wanted.arguments & texts.keys():
         columns[text] = to_column(evaluated[text], texts[text])
     ids = {
@@ -137,6 +139,13 @@ def _passing_rest(
             passing = np.zeros(len(passing), np.bool_)
             passing[place[found]] = True
     return passing
+
+
+def _column_of(argument: Expression, array: pa.Array) -> Column:
+    try:
+        return to_column(array)
+    except pa.ArrowException as error:
+        raise _uncomputed(argument, error) from None
 
 
 def to_column(array: pa.Array, texts: Dictionary | None = None) -> Column:
@@ -203,7 +212,10 @@ def evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Arra
     except MuntinError:
         raise
     except pa.ArrowException as error:
-        raise SchemaError(
-            f"{expression} cannot be computed for this batch: {str(error).splitlines()[0]}"
-        ) from None
+        raise _uncomputed(expression, error) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _uncomputed(expression: Expression, error: pa.ArrowException) -> SchemaError:
+    why = (str(error).splitlines() or [type(error).__name__])[0]
+    return SchemaError(f"{expression} cannot be computed for this batch: {why}")

@@ -60,7 +60,7 @@ def numbers(node: exp.Expr, terms: Sequence[Term], real: bool = False) -> list[T
         if term.kind not in ("number", "null"):
             raise misfit(node, f"{term.sql} is {type_name(term.type)}; a number is needed here")
     if not real and are_decimals(terms):
-        return as_decimals(terms)
+        return as_decimals(node, terms)
     kind = pa.float64() if real or any(map(is_real, terms)) else pa.int64()
     return [convert(term, kind) for term in terms]
 
@@ -300,9 +300,9 @@ def _round(node: exp.Round, build: Build) -> Term:
     sql = f"ROUND({term.sql})"
     if node.args.get("decimals"):
         to = build(node.args["decimals"])
-        if to.constant is None or not pa.types.is_integer(to.type) or abs(to.constant.as_py()) > _MOST_DIGITS:
+        if to.known is None or not pa.types.is_integer(to.type) or abs(to.known) > _MOST_DIGITS:
             raise misfit(node.args["decimals"], f"ROUND takes a whole number of digits up to {_MOST_DIGITS}")
-        digits, sql = to.constant.as_py(), f"ROUND({term.sql}, {to.sql})"
+        digits, sql = to.known, f"ROUND({term.sql}, {to.sql})"
     return apply(node, sql, ATOM, _rounded, numbers(node, [term]), digits)
 
 

@@ -22,7 +22,7 @@ from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Call, Key, Query
 from muntin.sql.bind import row_scope, scope_of
 from muntin.sql.call import forbid_calls
-from muntin.sql.expressions import compile_expression
+from muntin.sql.expressions import compile_expression, compile_typed
 from muntin.sql.place import Misfit, misfit
 from muntin.sql.sources import Sources, find_stream
 from muntin.sql.syntax import Item, Name, SelectionSyntax, SelectSyntax
@@ -45,7 +45,7 @@ def bind_selection(syntax: SelectionSyntax, sources: Sources) -> Selection:
         if name.casefold() in {each.casefold() for each in columns}:
             raise misfit(item.tree, f"two columns are called '{name}'; give one another name with AS")
         forbid_calls(item.tree, "the SELECT of a stream", f"its events are single ones; {_WINDOWS}")
-        columns[name] = compile_expression(item.tree, scope)
+        columns[name] = compile_typed(item.tree, scope)
         if not columns[name].columns:
             raise misfit(item.tree, "a column of a stream is computed from an event, and is no constant")
         if (why := _not_in_streams(columns[name].type)) is not None:

@@ -43,7 +43,7 @@ def check_order(select: SelectSyntax, order: OrderSyntax, keys: Collection[Key],
 def top_of(order: OrderSyntax, limit: int, by: Sequence[Expression]) -> Top:
     """The first keys in the order of some expressions over answers; a fault if they have none."""
     for expression, (tree, _) in zip(by, order.by, strict=True):
-        if not expression.columns:
+        if not expression.columns or pa.types.is_null(expression.type):
             raise misfit(tree, "ORDER BY takes values that differ between keys, not a constant")
         if pa.types.is_nested(expression.type):
             raise misfit(tree, f"ORDER BY takes numbers, texts and times; {tree.sql()} is a list")

@@ -17,7 +17,7 @@ from muntin.expression import Expression
 from muntin.fixed_point import is_decimal, unit_of
 from muntin.query import Call
 from muntin.sql.expression_parser import Over
-from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number, term_of
+from muntin.sql.expressions import Scope, compile_expression, compile_kept, constant_number, term_of, typed
 from muntin.sql.function_nodes import DecimalMean, DecimalSum, Hash, Pair
 from muntin.sql.own_call import OWN, unknown
 from muntin.sql.place import misfit
@@ -159,7 +159,8 @@ def _bind_pair(function: exp.Anonymous, given: list[exp.Expr], rows: Scope, orde
         )
     if not value.columns and not by.columns:
         raise misfit(function, f"{function.name.upper()} of constants is the same for all events")
-    return compile_expression(Pair(this=given[0].copy(), expression=given[1].copy(), order=order), rows)
+    first, second = (typed(tree, made).copy() for tree, made in zip(given, (value, by), strict=True))
+    return compile_expression(Pair(this=first, expression=second, order=order), rows)
 
 
 def _weight_of(function: exp.Anonymous) -> exp.Expr | None:
@@ -189,13 +190,13 @@ def _bind_weighed(
 ) -> tuple[Expression, exp.Expr]:
     """Items with their weights, and the condition under which an event counts: that it has a weight which can be added
     up."""
-    kind = compile_expression(weight.copy(), rows).type
+    kind, counted = compile_expression(weight.copy(), rows).type, compile_expression(item.copy(), rows)
     if not pa.types.is_integer(kind) or pa.types.is_uint64(kind):
         hint = "; write CAST(… AS BIGINT)" if pa.types.is_uint64(kind) or is_decimal(kind) else ""
         raise misfit(
             weight, f"the weight of {function.name.upper()} is an integer, not {type_name(kind)}{hint}"
         )
-    pair = Pair(this=item.copy(), expression=weight.copy(), order="max")
+    pair = Pair(this=typed(item.copy(), counted), expression=weight.copy(), order="max")
     return compile_expression(pair, rows), exp.Between(
         this=weight.copy(), low=exp.Literal.number(0), high=exp.Literal.number(2**WEIGHT_BITS - 1)
     )

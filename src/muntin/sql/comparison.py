@@ -166,13 +166,13 @@ def _matches(value: Datum, pattern: str, ignore_case: bool, negate: bool) -> Dat
 def _like(node: exp.Like | exp.ILike, build: Build, escape: str = "") -> Term:
     term, pattern = build(node.this), build(node.expression)
     word = "ILIKE" if isinstance(node, exp.ILike) else "LIKE"
-    if pattern.constant is None or pattern.kind != "text":
+    if pattern.known is None or pattern.kind != "text":
         raise misfit(node.expression, f"{word} takes a pattern in quotes, such as 'A%'")
     if term.kind != "text":
         raise misfit(node.this, f"{word} takes text, and {term.sql} is {type_name(term.type)}")
     negated = bool(node.args.get("negate"))
     sql = f"{term.within(COMPARE + 1)} {'NOT ' if negated else ''}{word} {pattern.sql}"
-    arrow_pattern = _arrow_pattern(node, pattern.constant.as_py(), escape)
+    arrow_pattern = _arrow_pattern(node, pattern.known, escape)
     sql += f" ESCAPE '{escape}'" if escape else ""
     return apply(node, sql, COMPARE, _matches, [term], arrow_pattern, word == "ILIKE", negated)
 

@@ -15,6 +15,7 @@ from sqlglot import Token, Tokenizer, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import TokenError
 
+from muntin.argument import half_of_pair
 from muntin.sql.parameters import Parameters
 from muntin.sql.place import Misfit
 from muntin.sql.statement_parser import StatementParser
@@ -81,6 +82,9 @@ def _tokenize(text: str) -> list[Token]:
     """The tokens of a text of which no statement is too long to be read within a second."""
     if len(text) > _MOST_CHARACTERS:
         _refuse_length(text)
+    if (at := half_of_pair(text)) is not None:
+        half = f"\\u{ord(text[at]):04x}"
+        raise Misfit(f"UTF-8 cannot say {half}: it is one half of a surrogate pair", (at, at + 1))
     try:
         tokens = _DIALECT.tokenize(text)
     except TokenError as error:

@@ -120,10 +120,22 @@ def compile_expression(tree: exp.Expr, scope: Scope, condition_of: str | None = 
     return _expression(scope, term, tree)
 
 
+def compile_typed(tree: exp.Expr, scope: Scope) -> Expression:
+    """Of a value that needs a type, since it is kept or is a column of a stream: what is NULL for every event is a
+    BIGINT."""
+    made = compile_expression(tree, scope)
+    return compile_expression(typed(tree, made), scope) if pa.types.is_null(made.type) else made
+
+
+def typed(tree: exp.Expr, made: Expression) -> exp.Expr:
+    """The tree that was compiled; a CAST of it if it has no type of its own."""
+    return _cast(tree, exp.DataType.build("BIGINT")) if pa.types.is_null(made.type) else tree
+
+
 def compile_kept(tree: exp.Expr, scope: Scope) -> Expression:
     """Of a value that state keeps: a DECIMAL of more than 18 digits is read as one of 18, and an event whose value
     does not fit is refused, as one with an integer that does not fit 64 bits is."""
-    made = compile_expression(tree, scope)
+    made = compile_typed(tree, scope)
     if not is_decimal(made.type) or is_kept(made.type):
         return made
     if made.type.scale > MOST_DIGITS:
@@ -134,10 +146,15 @@ def compile_kept(tree: exp.Expr, scope: Scope) -> Expression:
         )
     sizes = [exp.DataTypeParam(this=exp.Literal.number(size)) for size in (MOST_DIGITS, made.type.scale)]
     kind = exp.DataType(this=exp.DataType.Type.DECIMAL, expressions=sizes)
+    return compile_expression(_cast(tree, kind), scope)
+
+
+def _cast(tree: exp.Expr, kind: exp.DataType) -> exp.Cast:
+    """A CAST that stands where the tree does."""
     cast = exp.Cast(this=tree.copy(), to=kind)
     if (span := place(tree)) is not None:
         mark(cast, *span)
-    return compile_expression(cast, scope)
+    return cast
 
 
 def compile_equal(node: exp.Expr, parts: Sequence[tuple[exp.Expr, Scope]]) -> list[Expression]:
@@ -221,7 +238,7 @@ def _evaluate(
 ) -> pa.Array:
     try:
         value = run(columns)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except pa.ArrowException as error:
         raise NoValue(f"{with_meanings(sql, meanings)}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
 

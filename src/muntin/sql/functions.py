@@ -123,7 +123,12 @@ def _bucketed(value: Datum, width: int, origin: int) -> Datum:
 
 def _bucket(node: TimeBucket, build: Build) -> Term:
     width, term = build(node.this), _time(node.expression, build)
-    if width.constant is None or width.kind != "span" or width.constant.value <= 0:
+    if (
+        width.constant is None
+        or not width.constant.is_valid
+        or width.kind != "span"
+        or width.constant.value <= 0
+    ):
         raise misfit(node.this, "TIME_BUCKET takes a constant length above 0, such as INTERVAL '5 minutes'")
     terms, origin = [width, term], _ORIGIN
     if (given := node.args.get("origin")) is not None:

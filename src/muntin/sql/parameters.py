@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sqlglot import Token, TokenType
 
-from muntin.argument import shown
+from muntin.argument import kept_text_of, shown
 from muntin.errors import MuntinError, nearest
 from muntin.sql.place import Misfit, Span
 
@@ -97,7 +97,7 @@ def _constant(name: str, value: Any) -> Iterator[_Word]:
         number = (TokenType.NUMBER, repr(abs(value)))
         yield from (_OPEN, _MINUS, number, _CLOSE) if is_negative else (number,)
     elif isinstance(value, str):
-        yield TokenType.STRING, value
+        yield TokenType.STRING, kept_text_of(f"parameter '{name}'", value)
     elif isinstance(value, datetime):
         instant = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
         yield from ((TokenType.TIMESTAMP, "TIMESTAMP"), (TokenType.STRING, instant.isoformat(" ")))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pyarrow as pa
 from sqlglot import exp
 from sqlglot.errors import ParseError
 
@@ -74,5 +75,8 @@ def pointing_into(text: str) -> Iterator[None]:
         yield
     except Misfit as fault:
         raise as_sql_error(fault, text) from None
+    except pa.ArrowException as error:  # of a constant that no rule of this package foresees
+        why = (str(error).splitlines() or [type(error).__name__])[0]
+        raise as_sql_error(Misfit(f"this cannot be computed: {why}", None), text) from None
     except RecursionError:
         raise as_sql_error(Misfit("the text is nested too deeply", (0, 1)), text) from None

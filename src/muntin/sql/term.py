@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.expression import Columns
-from muntin.fixed_point import is_decimal
+from muntin.fixed_point import WIDEST, is_decimal
 from muntin.sql.decimal_type import Digits, digits_needed, digits_of, type_compared, type_mixed, type_of
 from muntin.sql.decimals import to_real
 from muntin.sql.place import misfit
@@ -56,6 +56,11 @@ class Term:
     @property
     def kind(self) -> Kind:
         return kind_of(self.type)
+
+    @property
+    def known(self) -> Any:
+        """The value of a constant as Python has it; None of NULL, and of what is no constant."""
+        return None if self.constant is None else self.constant.as_py()
 
     def within(self, strength: int) -> str:
         """Its text as an operand, in parentheses if it binds less tightly than that."""
@@ -131,11 +136,24 @@ def digits(term: Term) -> Digits:
     return digits_of(term.type)
 
 
-def as_decimals(terms: Sequence[Term]) -> list[Term]:
+def as_decimals(node: exp.Expr, terms: Sequence[Term]) -> list[Term]:
     """Exact numbers, each in a decimal type of its own; NULL is one of all."""
-    return [
-        convert(term, pa.decimal128(1, 0) if term.kind == "null" else type_of(digits(term))) for term in terms
-    ]
+    try:
+        kinds = [pa.decimal128(1, 0) if term.kind == "null" else type_of(digits(term)) for term in terms]
+    except ValueError as error:
+        raise misfit(node, f"a constant {error}; write it with an exponent for a DOUBLE") from None
+    return [_as_decimal(node, *each) for each in zip(terms, kinds, strict=True)]
+
+
+def _as_decimal(node: exp.Expr, term: Term, kind: pa.DataType) -> Term:
+    """A number in a decimal type; a fault of a constant that has more digits than fit any."""
+    try:
+        return convert(term, kind)
+    except pa.ArrowInvalid:
+        raise misfit(
+            node,
+            f"{term.sql} has more digits than the {WIDEST} of a DECIMAL; write it with an exponent for a DOUBLE",
+        ) from None
 
 
 def are_decimals(terms: Sequence[Term]) -> bool:
@@ -245,6 +263,7 @@ def common(node: exp.Expr, terms: Sequence[Term], are_compared: bool = False) ->
             kind = wanted(map(digits, known))
         except ValueError as error:
             raise misfit(node, f"{' and '.join(term.sql for term in known)}: one {error}") from None
+        known = [_as_decimal(node, term, kind) for term in known]
     else:
         kind = _common_type(known)
     by_identity = iter(known)

@@ -6,8 +6,6 @@ they are. What says how a text is changed is a constant: Arrow's kernels take on
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
@@ -73,9 +71,9 @@ def _trim(node: exp.Trim, build: Build) -> Term:
     position, characters = str(node.args.get("position") or "BOTH"), " "
     if node.expression:
         given = build(node.expression)
-        if given.constant is None or given.kind != "text":
+        if given.known is None or given.kind != "text":
             raise misfit(node.expression, "TRIM takes the characters to remove in quotes")
-        characters = given.constant.as_py()
+        characters = given.known
     quoted = characters.replace("'", "''")
     sql = f"TRIM({position} '{quoted}' FROM {term.sql})"
     return apply(node, sql, ATOM, _trimmed, _texts(node, [term]), position, characters)
@@ -93,9 +91,9 @@ def _substring(node: exp.Substring, build: Build) -> Term:
         if part is None:
             continue
         number = build(part)
-        if number.constant is None or not pa.types.is_integer(number.type) or number.constant.as_py() < least:
+        if number.known is None or not pa.types.is_integer(number.type) or number.known < least:
             raise misfit(part, f"SUBSTRING takes a constant {name} of at least {least}")
-        numbers.append(number.constant.as_py())
+        numbers.append(number.known)
     if not numbers or "start" not in node.args:
         raise misfit(node, "SUBSTRING takes a text, a start (from 1) and perhaps a length")
     start, stop = numbers[0] - 1, sum(numbers) - 1 if len(numbers) > 1 else None
@@ -106,7 +104,7 @@ def _substring(node: exp.Substring, build: Build) -> Term:
 def _constant_text(node: exp.Expr, build: Build, wanted: str) -> Term:
     """The term of a text in quotes."""
     term = build(node)
-    if term.constant is None or term.kind != "text":
+    if term.known is None or term.kind != "text":
         raise misfit(node, f"{wanted} in quotes")
     return term
 
@@ -114,7 +112,7 @@ def _constant_text(node: exp.Expr, build: Build, wanted: str) -> Term:
 def _constant_integer(node: exp.Expr, build: Build, wanted: str) -> Term:
     """The term of a whole number as it is written."""
     term = build(node)
-    if term.constant is None or not pa.types.is_integer(term.type):
+    if term.known is None or not pa.types.is_integer(term.type):
         raise misfit(node, f"{wanted}, a whole number that is constant")
     return term
 
@@ -135,14 +133,9 @@ def _end(name: str, operation: Operation) -> Builder:
             _constant_integer(node.expression, build, f"{name} takes a text and how many"),
         ]
         sql = call_text(name, terms)
-        return apply(node, sql, ATOM, operation, _texts(node, terms[:1]), _value(terms[1]))
+        return apply(node, sql, ATOM, operation, _texts(node, terms[:1]), terms[1].known)
 
     return build
-
-
-def _value(term: Term) -> Any:
-    assert term.constant is not None
-    return term.constant.as_py()
 
 
 def _replaced(value: Datum, part: str, by: str) -> Datum:
@@ -156,7 +149,7 @@ def _replace(node: Replace, build: Build) -> Term:
     ]
     term = build(node.this)
     sql = call_text("REPLACE", [term, *given])
-    return apply(node, sql, ATOM, _replaced, _texts(node, [term]), *map(_value, given))
+    return apply(node, sql, ATOM, _replaced, _texts(node, [term]), *(each.known for each in given))
 
 
 def _begins(value: Datum, part: str) -> Datum:
@@ -167,7 +160,7 @@ def _starts_with(node: exp.StartsWith, build: Build) -> Term:
     term = build(node.this)
     part = _constant_text(node.expression, build, "STARTS_WITH takes the beginning")
     sql = call_text("STARTS_WITH", [term, part])
-    return apply(node, sql, ATOM, _begins, _texts(node, [term]), _value(part))
+    return apply(node, sql, ATOM, _begins, _texts(node, [term]), part.known)
 
 
 def _part(value: Datum, separator: str, number: int) -> Datum:
@@ -194,18 +187,18 @@ def _split_part(node: SplitPart, build: Build) -> Term:
     separator = _constant_text(node.expression, build, "SPLIT_PART takes the separator")
     number = _constant_integer(node.args["number"], build, "SPLIT_PART takes the number of a part")
     sql = call_text("SPLIT_PART", [term, separator, number])
-    return apply(node, sql, ATOM, _part, _texts(node, [term]), _value(separator), _value(number))
+    return apply(node, sql, ATOM, _part, _texts(node, [term]), separator.known, number.known)
 
 
 def _pattern(node: RegexpMatches | RegexpExtract, build: Build) -> tuple[str, list[Term]]:
     """The pattern with its options in RE2's way; and the terms of both as they are written."""
     written = [_constant_text(node.expression, build, f"{node.sql_name()} takes a pattern")]
-    pattern = _value(written[0])
+    pattern = written[0].known
     if (options := node.args.get("options")) is not None:
         written.append(_constant_text(options, build, f"{node.sql_name()} takes options"))
-        if unknown := set(_value(written[1])) - set(_OPTIONS):
+        if unknown := set(written[1].known) - set(_OPTIONS):
             raise misfit(options, f"unknown option '{min(unknown)}' of a pattern; there are c, i and s")
-        flags = "".join(_OPTIONS[each] for each in _value(written[1]))
+        flags = "".join(_OPTIONS[each] for each in written[1].known)
         pattern = f"(?{flags}:{pattern})" if flags else pattern
     try:
         _is_found(_NOTHING, pattern)  # Arrow reads it when it meets the first text
@@ -239,7 +232,7 @@ def _regexp_extract(node: RegexpExtract, build: Build) -> Term:
     number = 0
     if (group := node.args.get("group")) is not None:
         of = _constant_integer(group, build, "REGEXP_EXTRACT takes the number of a group")
-        number = _value(of)
+        number = of.known
         if not 0 <= number <= _MOST_GROUPS:
             raise misfit(group, f"a group has a number from 0 (the whole match) to {_MOST_GROUPS}")
         try:
