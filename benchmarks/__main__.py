@@ -7,21 +7,12 @@ import sys
 from dataclasses import asdict
 from importlib import import_module
 
+from benchmarks import BENCHMARKS
 from benchmarks.machine import describe_commit
 from benchmarks.measure import Result
 from benchmarks.peace import BusyError, Watch
-from benchmarks.report import PAGE, table_text, write_page
+from benchmarks.report import PAGE, not_measured, table_text, write_page
 from benchmarks.since import NoCommit, since_text
-
-BENCHMARKS = (
-    "cold_start", "keys", "push_throughput", "unkeyed_push", "keyed_push", "keyed_answers", "threads",
-    "emission", "demo_rate", "lookups", "lookup_at", "loose_windows", "per_key", "key_filters",
-    "values_per_key", "decimals", "having", "top_k", "sessions", "collective_index", "filters", "subscriptions",
-    "ranges_per_key", "fraud_rules", "rules_as_rows", "feature_sets", "join", "sketches", "approx_distinct",
-    "unit_costs", "adaptive", "registration", "backfill", "stairs", "archive_probes", "soak", "serve", "spark",
-    "spark_costs", "spark_filters", "spark_joins", "spark_table", "spark_lookup_at", "spark_cluster",
-    "spark_latency", "spark_kafka", "peers",
-)  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     if options.list:
         for name in BENCHMARKS:
-            print(f"{name:<18}{first_line(name)}")
+            print(f"{name:<18}{first_line(name)}{' Not measured yet.' if name in not_measured() else ''}")
         return 0
     if unknown := [name for name in options.names if name not in BENCHMARKS]:
         print(f"there is no benchmark '{unknown[0]}'; there are: {', '.join(BENCHMARKS)}", file=sys.stderr)

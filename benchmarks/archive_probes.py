@@ -25,6 +25,7 @@ COLUMNS = [
     Column("kind", "keys"), Column("label", "index"), Column("runs", "runs", "d"),
     Column("found", "results found", ".0f"), Column("probe_ms", "probe, ms", ".3f"), Column("cpu_ms", "CPU, ms", ".3f"),
     Column("slow_ms", "99 of 100 below, ms", ".3f"), Column("scan_s", "scan, s", ".2f"),
+    Column("scan_cpu_s", "CPU, s", ".2f"),
 ]  # fmt: skip
 NOTES = f"""\
 {RESULTS:,} results of a key, a number and two times are alive, with {KEYS:,} keys; two updates have passed since
@@ -93,10 +94,11 @@ def probe(archive: Archive, kind: str, alive: Any, expires: Any, keys: int) -> d
         view.probe(key)
         seconds.append(time.perf_counter() - before)
     cpu = time.process_time() - cpu
-    before = time.perf_counter()
+    before, scanned = time.perf_counter(), time.process_time()
     assert sum(piece.num_rows for piece in view.scan()) == len(alive)
     return {
         "kind": kind, "label": archive.indexing.label, "runs": view.stats()["runs"], "found": counts[chosen].mean(),
         "probe_ms": 1e3 * median(seconds), "cpu_ms": 1e3 * cpu / PROBES,
         "slow_ms": 1e3 * float(np.quantile(seconds, 0.99)), "scan_s": time.perf_counter() - before,
+        "scan_cpu_s": time.process_time() - scanned,
     }  # fmt: skip

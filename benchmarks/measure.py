@@ -65,6 +65,7 @@ class Result:
     columns: list[Column]
     rows: list[dict[str, Any]]
     parameters: dict[str, Any] = field(default_factory=dict)
+    why_wide: str = ""  # why runs lie far apart, if they do and it is known: a sentence
 
     def save(self, commit: str, peace: dict[str, object] | None = None) -> Path:
         """Write `results/NAME.json`, with machine, commit (as it was when the run began), date, and what else the

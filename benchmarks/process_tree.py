@@ -20,8 +20,11 @@ class CpuMeter:
     """Seconds of CPU that this process and its descendants use while the meter is open.
 
     What a killed process has used, its parent does not learn if it is killed, too: Spark does that with workers that
-    are idle. So processes are looked at again and again, and what each was last seen to have used counts.
+    idle. So processes are looked at again and again, and what each was last seen to have used counts.
     """
+
+    def __init__(self, every: float = 0.2) -> None:
+        self._every = every  # seconds between two looks
 
     def __enter__(self) -> CpuMeter:
         self._before = {each: used.own for each, used in _below(os.getpid()).items()}
@@ -32,7 +35,7 @@ class CpuMeter:
         return self
 
     def _watch(self) -> None:
-        while not self._is_done.wait(0.2):
+        while not self._is_done.wait(self._every):
             self._look()
 
     def _look(self) -> None:

@@ -9,15 +9,13 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from textwrap import wrap
 from typing import Any
 
 from benchmarks.machine import ROOT
-from benchmarks.report import table_text
+from benchmarks.report import table_text, why_wide
 
 PAGES = ROOT / "docs" / "reproduce"
 MODE_TITLES = {"scalar": "One input at a time", "batch": "In batches"}
-WIDE = 0.3  # a spread that has to be explained
 _PART = re.compile(r"(<!-- from (\w+): (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 
 Record = dict[str, Any]
@@ -81,7 +79,7 @@ def rates_text(record: Record, x: str, x_label: str, x_format: str, names: dict[
         parts.append(f"{title} ({spread_text(spreads)}):\n")
         parts.append(table_text(columns, rows) + "\n")
     every = [row[key] for row in record["rows"] for key in row if key.endswith("_spread")]
-    return "\n".join([*parts, why_spread(record, every)]).rstrip()
+    return "\n".join([*parts, why_wide(record, every, "points")]).rstrip()
 
 
 def spread_text(spreads: Iterable[float]) -> str:
@@ -92,26 +90,6 @@ def spread_text(spreads: Iterable[float]) -> str:
     """
     ordered = sorted(spreads)
     return f"spread of a point: {ordered[len(ordered) // 2]:.0%} as a rule, {ordered[-1]:.0%} at most"
-
-
-def why_spread(record: Record, spreads: list[float]) -> str:
-    """Where points spread widely: how many do, and what the machine did besides; else nothing.
-
-    >>> print(why_spread({"machine": {"load": 3.4, "cores": 2}, "parameters": {"runs": 11}}, [0.1, 0.5]))
-    1 of 2 points spread by more than 30%: others worked on the same machine (a load average of 3.4 on 2 cores, of which
-    the run itself is 1). The spread is of the slowest of 11 runs and the fastest; what is shown is their median.
-    """
-    wide = sum(each > WIDE for each in spreads)
-    machine = record.get("machine", {})
-    if not wide or machine.get("load", 0) <= 1:
-        return ""
-    load, cores, runs = machine["load"], machine["cores"], record["parameters"].get("runs", "some")
-    told = (
-        f"{wide} of {len(spreads)} points spread by more than {WIDE:.0%}: others worked on the same machine "
-        f"(a load average of {load} on {cores} cores, of which the run itself is 1). The spread is of the slowest of "
-        f"{runs} runs and the fastest; what is shown is their median."
-    )
-    return "\n".join(wrap(told, 118))
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A fenced block and the line its text starts on."""
+    """A fenced block, the line its text starts on, and its language."""
 
     page: Path
     line: int
     text: str
+    language: str
 
     @property
     def place(self) -> str:
@@ -31,12 +32,28 @@ def pages() -> list[Path]:
     return sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def blocks(page: Path, language: str) -> Iterator[Block]:
-    """The fenced blocks of a language, in order."""
+def blocks(page: Path, *languages: str) -> Iterator[Block]:
+    """The fenced blocks of some languages, in order."""
     text = page.read_text()
     for match in _FENCE.finditer(text):
-        if match[1] == language:
-            yield Block(page, text[: match.start(2)].count("\n") + 1, match[2])
+        if match[1] in languages:
+            yield Block(page, text[: match.start(2)].count("\n") + 1, match[2], match[1])
+
+
+def is_shown(shown: str, printed: str) -> bool:
+    """Whether a page shows all that is printed, and nothing else; … stands for the rest of a line, or of a word, and
+    in a line of its own for any lines.
+
+    >>> is_shown("a 1\\nb …\\n", "a 1\\nb 2\\n"), is_shown("a 1\\n", "a 1\\nb 2\\n")
+    (True, False)
+    >>> is_shown("…\\nc\\n", "a\\nb\\nc\\n")
+    True
+    """
+    lines = [
+        r"(?:.*\n)*" if line.strip() == "…" else re.escape(line.rstrip()).replace("…", ".*") + r"[ ]*\n"
+        for line in shown.splitlines()
+    ]
+    return re.fullmatch("".join(lines), printed.rstrip("\n") + "\n") is not None
 
 
 def links(page: Path) -> list[str]:

@@ -27,6 +27,19 @@ def test_versions_of_the_changelog_stand_newest_first() -> None:
     assert numbers == sorted(numbers, reverse=True)
 
 
+def test_every_version_of_the_changelog_has_left_state() -> None:
+    """Which the tests of compatibility read."""
+    kept = {path.parent.name for path in ROOT.glob("tests/compatibility/*/answers.json")}
+    assert kept == set(HEADINGS[1:])
+
+
+def test_the_citation_says_when_and_the_metadata_how_mature() -> None:
+    """A day for whoever cites it; and what is called stable is no alpha."""
+    assert re.search(r'^date-released: "\d{4}-\d\d-\d\d"$', (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert "Development Status :: 4 - Beta" in project["classifiers"]
+
+
 def test_a_released_version_can_be_read_in_five_minutes() -> None:
     """At 250 words a minute, and it begins with what matters most, in one paragraph."""
     for section in re.split(r"^## .+$", CHANGELOG, flags=re.MULTILINE)[2:-1]:

@@ -12,10 +12,10 @@ from benchmarks.figures.arasu_widom.one_by_one import find_each
 from benchmarks.figures.arasu_widom.race import QUICK_RUNS, RUNS, Entrant, race
 from benchmarks.figures.arasu_widom.time_engine import measure_engine
 from benchmarks.figures.arasu_widom.workload import BATCH, Ints, Runs, lifted, uniform_runs, values
-from benchmarks.figures.page import Record, rows_of, short, spread_text, why_spread
+from benchmarks.figures.page import Record, rows_of, short, spread_text
 from benchmarks.figures.plot import Chart
 from benchmarks.measure import Column, Result
-from benchmarks.report import origin_text, table_text
+from benchmarks.report import origin_text, table_text, why_wide
 from muntin.store.columns import Columns
 
 WIDTHS = (10, 100, 1_000, 10_000, 50_000)
@@ -183,7 +183,7 @@ def all_spreads(record: Record) -> str:
     """How far runs lay apart, and why."""
     spreads = [row[f"{name}{kind}_spread"] for row in record["rows"] for name in NAMES for kind in KINDS]
     told = spread_text(spreads)
-    return f"{told[0].upper()}{told[1:]}. {why_spread(record, spreads)}".rstrip()
+    return f"{told[0].upper()}{told[1:]}. {why_wide(record, spreads, 'points')}".rstrip()
 
 
 CHART = Chart(
