@@ -21,6 +21,7 @@ from muntin.serve.log_lines import set_up_log
 from muntin.serve.script import Roster
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
+from muntin.sql.connections import blanked
 from muntin.sql.syntax import (
     CreateSinkSyntax,
     CreateStreamSyntax,
@@ -82,7 +83,7 @@ def _is_loopback(host: str) -> bool:
 
 def check_script(text: str, folders: Sequence[Path] = ()) -> str:
     """What a script declares; an error at the word if a first start would refuse it. The script is applied to an engine
-    that ends with this call, so histories of BACKFILL are read. No source or sink is opened."""
+    that ends with this call. No source or sink is opened, and no history of BACKFILL is read."""
     names = {
         CreateStreamSyntax: ("stream", "streams"), CreateTableSyntax: ("table", "tables"),
         RegisterSyntax: ("query", "queries"), CreateViewSyntax: ("materialized view", "materialized views"),
@@ -92,7 +93,8 @@ def check_script(text: str, folders: Sequence[Path] = ()) -> str:
         engine = Engine(archive=archive, folders=[archive, *folders])
         try:
             statements = admit(text, engine, Folders(folders))
-            Roster().execute(engine, text)
+            histories = (each.backfill_span for each in statements if isinstance(each, RegisterSyntax))
+            Roster().execute(engine, blanked(text, filter(None, histories)))
         finally:
             engine.close()
     kinds = Counter(map(type, statements))
