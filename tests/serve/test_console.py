@@ -9,7 +9,6 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from fastapi.testclient import TestClient
 
 from muntin.serve.access import Limits, Tokens
 from muntin.serve.console.history import History
@@ -17,6 +16,7 @@ from muntin.serve.console.routes import POLICY, console_files
 from muntin.serve.http import make_app
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
+from tests.serve.local_client import LocalClient
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts;
@@ -46,8 +46,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 @pytest.fixture(scope="module")
-def client(service: Service) -> TestClient:
-    found = TestClient(make_app(service, Tokens(None), Limits()))
+def client(service: Service) -> LocalClient:
+    found = LocalClient(make_app(service, Tokens(None), Limits()))
     assert found.post("/streams/s", json=EVENTS).status_code == 200
     assert found.post("/streams/t", json=[{**each, "x": None} for each in EVENTS]).status_code == 200
     assert (
@@ -60,7 +60,7 @@ def client(service: Service) -> TestClient:
 # -- files -----------------------------------------------------------------------------------------
 
 
-def test_files(client: TestClient) -> None:
+def test_files(client: LocalClient) -> None:
     """Each has its type and the policy; what a page names is there, and of this server."""
     kinds = {
         "html": "text/html",
@@ -87,7 +87,7 @@ def test_files(client: TestClient) -> None:
             assert str((Path("/") / folder / found).resolve())[1:] in held, f"{name} names {found}"
 
 
-def test_ways_to_the_console(client: TestClient) -> None:
+def test_ways_to_the_console(client: LocalClient) -> None:
     assert client.get("/").url.path == client.get("/console").url.path == "/console/"
     assert client.get("/console/").text.startswith("<!doctype html>")
     for wrong in ("nothing.js", "../routes.py", "..%2froutes.py", "%2e%2e/__init__.py"):
@@ -100,7 +100,7 @@ def test_files_need_no_token_and_data_does(service: Service, tmp_path: Path) -> 
     tokens = tmp_path / "tokens"
     tokens.write_text("read 0123456789abcdef\n")
     tokens.chmod(0o600)
-    client = TestClient(make_app(service, Tokens(tokens), Limits()))
+    client = LocalClient(make_app(service, Tokens(tokens), Limits()))
     assert client.get("/console/").status_code == 200
     for address in ("/overview", "/sharing", "/sharing.svg", "/tables/limits", "/answers/latest", "/queries"):
         assert client.get(address).status_code == 401
@@ -110,7 +110,7 @@ def test_files_need_no_token_and_data_does(service: Service, tmp_path: Path) -> 
 # -- sharing ---------------------------------------------------------------------------------------
 
 
-def test_sharing_is_what_explain_says(client: TestClient, service: Service) -> None:
+def test_sharing_is_what_explain_says(client: LocalClient, service: Service) -> None:
     """Of each query: the structures and rules in its paragraphs are those of its groups, and no others."""
     for name in NAMES:
         told = client.get("/sharing", params={"query": name}).json()
@@ -122,7 +122,7 @@ def test_sharing_is_what_explain_says(client: TestClient, service: Service) -> N
             assert {int(n): kind for n, kind in re.findall(r"group (\d+): (\w+)", said)} == numbers
 
 
-def test_who_reads_what(client: TestClient) -> None:
+def test_who_reads_what(client: LocalClient) -> None:
     told = client.get("/sharing").json()
     stores = {each["id"]: each for each in told["stores"]}
     read = {name: set[str]() for name in NAMES}
@@ -138,7 +138,7 @@ def test_who_reads_what(client: TestClient) -> None:
     assert {stores[id]["kind"] for id in read["pairs"]} == {"log", "matches"}
 
 
-def test_shares_add_up(client: TestClient, service: Service) -> None:
+def test_shares_add_up(client: LocalClient, service: Service) -> None:
     """Those of all queries are all that is kept; and what a query reads of a store alone is its own."""
     told = client.get("/queries").json()["queries"]
     stats = service.engine.stats(queries=False)
@@ -151,7 +151,7 @@ def test_shares_add_up(client: TestClient, service: Service) -> None:
         assert client.get(f"/queries/{each['name']}").json()["cost"] == each["cost"]
 
 
-def test_time_adds_up(client: TestClient) -> None:
+def test_time_adds_up(client: LocalClient) -> None:
     told = client.get("/sharing").json()
     spent = sum(each["update_ns"] or 0 for each in (*told["stores"], *told["groups"]))
     costs = [each["cost"]["update_ns"] for each in client.get("/queries").json()["queries"]]
@@ -160,7 +160,7 @@ def test_time_adds_up(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("query", [None, *NAMES])
-def test_drawing(client: TestClient, query: str | None) -> None:
+def test_drawing(client: LocalClient, query: str | None) -> None:
     """It is XML without a script, and has each query, structure, rule and store in it."""
     asked = {} if query is None else {"query": query}
     text = client.get("/sharing.svg", params=asked).text
@@ -176,7 +176,7 @@ def test_drawing(client: TestClient, query: str | None) -> None:
     assert "<style>" not in client.get("/sharing.svg", params={**asked, "style": "false"}).text
 
 
-def test_a_query_that_is_not_there(client: TestClient) -> None:
+def test_a_query_that_is_not_there(client: LocalClient) -> None:
     for address in (
         "/sharing?query=nothing",
         "/sharing.svg?query=nothing",
@@ -189,7 +189,7 @@ def test_a_query_that_is_not_there(client: TestClient) -> None:
 # -- queries and answers ---------------------------------------------------------------------------
 
 
-def test_order_of_queries(client: TestClient) -> None:
+def test_order_of_queries(client: LocalClient) -> None:
     def names(order: str) -> list[Any]:
         return [each["name"] for each in client.get("/queries", params={"sort": order}).json()["queries"]]
 
@@ -204,7 +204,7 @@ def test_order_of_queries(client: TestClient) -> None:
     assert client.get("/queries?sort=nothing").status_code == 422
 
 
-def test_queries_come_change_and_go(client: TestClient) -> None:
+def test_queries_come_change_and_go(client: LocalClient) -> None:
     """The list is of now, though it is made anew after statements alone."""
 
     def listed() -> dict[str, str]:
@@ -218,7 +218,7 @@ def test_queries_come_change_and_go(client: TestClient) -> None:
     assert listed() == before
 
 
-def test_state_of_a_query(client: TestClient) -> None:
+def test_state_of_a_query(client: LocalClient) -> None:
     told = client.get("/queries/sums", params={"plan": False}).json()
     assert "plan" not in told
     assert (told["keys"], told["slide"], told["streams"]) == (["k"], 1_000_000, ["s"])
@@ -226,7 +226,7 @@ def test_state_of_a_query(client: TestClient) -> None:
     assert told["state"]["missed"] == told["state"]["owed"] == 0
 
 
-def test_latest_answers(client: TestClient, service: Service) -> None:
+def test_latest_answers(client: LocalClient, service: Service) -> None:
     told = client.get("/answers/latest", params={"query": "sums", "limit": 1_000}).json()
     assert [each["query"] for each in told] == ["sums"] * service.answers.numbers[
         service.incarnation("sums") or 0
@@ -237,13 +237,13 @@ def test_latest_answers(client: TestClient, service: Service) -> None:
     assert client.get("/answers/latest", params={"query": "nothing"}).json() == []
 
 
-def test_rows_of_a_table(client: TestClient) -> None:
+def test_rows_of_a_table(client: LocalClient) -> None:
     assert client.get("/tables/limits", params={"offset": 1}).json() == {
         "total": 2, "offset": 1, "rows": [{"k": "b", "most": 1_000}]
     }  # fmt: skip
 
 
-def test_history(client: TestClient, service: Service) -> None:
+def test_history(client: LocalClient, service: Service) -> None:
     """A counter is sampled, and of each query what it gave between two counts."""
     history = History(service)
     history.note()
@@ -262,7 +262,7 @@ def test_history(client: TestClient, service: Service) -> None:
 
 
 def test_samples_are_taken_while_the_server_runs(service: Service) -> None:
-    with TestClient(make_app(service, Tokens(None), Limits())) as client:
+    with LocalClient(make_app(service, Tokens(None), Limits())) as client:
         told = client.get("/overview").json()
     assert told["samples"][0]["queries"] == len(NAMES)
     assert told["samples"][0]["streams"].keys() == {"s", "t"}

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from fastapi.testclient import TestClient
 
 from muntin import MuntinError, NotFound
 from muntin.arrow_bytes import stream_bytes
@@ -23,6 +22,7 @@ from muntin.serve.http import make_app
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
 from muntin.serve.wire import ARROW
+from tests.serve.local_client import LocalClient
 
 SCRIPT = """
 CREATE STREAM s (ts TIMESTAMP, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts;
@@ -46,15 +46,15 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 @pytest.fixture
-def client(service: Service) -> TestClient:
-    return TestClient(make_app(service, Tokens(None), Limits()))
+def client(service: Service) -> LocalClient:
+    return LocalClient(make_app(service, Tokens(None), Limits()))
 
 
-def push(client: TestClient) -> None:
+def push(client: LocalClient) -> None:
     assert client.post("/streams/s", json=EVENTS).json() == {"events": 3}
 
 
-def test_a_query_may_read_a_view(client: TestClient) -> None:
+def test_a_query_may_read_a_view(client: LocalClient) -> None:
     """A view that is kept, by its name in FROM, as in a script; and an error still points into the text."""
     view = "CREATE MATERIALIZED VIEW kept AS SELECT k, n FROM s [RANGE 1 MINUTE SLIDE 1 SECOND]"
     made = client.post("/execute", json={"sql": view})
@@ -101,7 +101,7 @@ READS_HALF = f"SELECT COUNT(*) AS n FROM s [ROWS 3] WHERE k = '{HALF}'"
     ],
 )
 def test_what_utf8_cannot_say_is_refused(
-    client: TestClient, service: Service, method: str, path: str, body: str | bytes
+    client: LocalClient, service: Service, method: str, path: str, body: str | bytes
 ) -> None:
     """Half of a surrogate pair, which JSON can write, at any door: refused before anything is logged."""
     logged = service._log.last
@@ -112,7 +112,7 @@ def test_what_utf8_cannot_say_is_refused(
     assert service._log.last == logged
 
 
-def test_a_pair_is_a_character(client: TestClient) -> None:
+def test_a_pair_is_a_character(client: LocalClient) -> None:
     sql = r"INSERT INTO limits VALUES ('\ud83d\ude00', 3)"
     assert client.post("/execute", content=f'{{"sql": "{sql}"}}', headers=JSON_BODY).status_code == 200
     rows = r'[{"k": "\ud83d\ude80", "most": 4}]'
@@ -121,7 +121,7 @@ def test_a_pair_is_a_character(client: TestClient) -> None:
     assert [row["k"] for row in found] == ["\U0001f600", "\U0001f680"]
 
 
-def test_formats_of_events(client: TestClient) -> None:
+def test_formats_of_events(client: LocalClient) -> None:
     """A list of objects, an object of lists, lines, CSV and Arrow bring the same events."""
     table = pa.table(
         {
@@ -155,7 +155,7 @@ def test_formats_of_events(client: TestClient) -> None:
         )
 
 
-def test_answers(client: TestClient) -> None:
+def test_answers(client: LocalClient) -> None:
     """By key, by keys, at an instant, at instants of their own; as JSON and as Arrow."""
     push(client)
     assert client.get("/queries/total/answer").json()[0]["x"] == 2.0
@@ -177,7 +177,7 @@ def test_answers(client: TestClient) -> None:
     ] or [row["k"] for row in told] == ["a", "a"]
 
 
-def test_queries_come_and_go(client: TestClient) -> None:
+def test_queries_come_and_go(client: LocalClient) -> None:
     """Registered, listed page by page, searched, replaced, explained and dropped; a batch has a result for each."""
     text = "SELECT COUNT(*) AS n FROM s [RANGE 5 SECONDS]"
     made = client.put("/queries/counted", json={"sql": text}).json()
@@ -200,7 +200,7 @@ def test_queries_come_and_go(client: TestClient) -> None:
     assert client.get("/queries/one").status_code == 404
 
 
-def test_tables(client: TestClient, service: Service) -> None:
+def test_tables(client: LocalClient, service: Service) -> None:
     """Loaded by rows, changed by statements."""
     assert client.post("/tables/limits", json=[{"k": "a", "most": 3}, {"k": "b", "most": 4}]).json() == {
         "rows": 2
@@ -236,7 +236,7 @@ def test_tables(client: TestClient, service: Service) -> None:
         ("POST", "/lookup_at", {"params": {"query": "sums"}, "json": {"k": ["a"], "at": [[0]]}}, 400, ""),
     ],
 )  # fmt: skip
-def test_errors(client: TestClient, method: str, path: str, options: Any, status: int, word: str) -> None:
+def test_errors(client: LocalClient, method: str, path: str, options: Any, status: int, word: str) -> None:
     """Each is the engine's own, names the problem, and nothing has changed."""
     push(client)
     before = client.get("/queries").json(), client.get("/streams").json()
@@ -246,14 +246,14 @@ def test_errors(client: TestClient, method: str, path: str, options: Any, status
 
 
 @pytest.mark.parametrize("is_short", [True, False])
-def test_look_ups_that_mean_nothing(client: TestClient, is_short: bool) -> None:
+def test_look_ups_that_mean_nothing(client: LocalClient, is_short: bool) -> None:
     """Numbers without an end, digits of other scripts and brackets alone are refused, by either way."""
     made = {
         "sql": "CREATE STREAM d (ts TIMESTAMP, price DECIMAL(9, 2)) TIMESTAMP BY ts; "
         "REGISTER QUERY priced AS SELECT price, COUNT(*) AS n FROM d [RANGE 1 HOUR] GROUP BY price"
     }
     assert client.post("/execute", json=made).status_code == 200
-    headers = {} if is_short else {"Origin": "http://testserver"}
+    headers = {} if is_short else {"Origin": "http://localhost"}
     for key in ('"1E+999999999"', '"1E-999999999"', "1e999", "-1e999", "NaN", '"NaN"', '"sNaN"', "[" * 3_000):
         told = client.get("/queries/priced/answer", params={"key": key}, headers=headers)
         assert (told.status_code, "key 'price'" in told.json()["error"]["message"]) == (400, True), key
@@ -264,7 +264,7 @@ def test_look_ups_that_mean_nothing(client: TestClient, is_short: bool) -> None:
     assert (told.status_code, told.json()) == (200, [])
 
 
-def test_an_error_points_at_the_word(client: TestClient) -> None:
+def test_an_error_points_at_the_word(client: LocalClient) -> None:
     error = client.put(
         "/queries/q", json={"sql": "SELECT k,\n  SUM(prize) FROM s [RANGE 1 SECOND] GROUP BY k"}
     ).json()
@@ -275,7 +275,7 @@ def test_an_error_points_at_the_word(client: TestClient) -> None:
 def test_limits(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond each a clear answer of its own."""
     limits = Limits(body_bytes=100, rows=1, keys=1, queries=2, followers=0, requests_per_second=0)
-    client = TestClient(make_app(service, Tokens(None), limits))
+    client = LocalClient(make_app(service, Tokens(None), limits))
     assert client.post("/streams/s", json=EVENTS).status_code == 413
     assert client.post("/lookup", json={"query": "sums", "keys": ["a", "b"]}).status_code == 413
     assert (
@@ -287,14 +287,14 @@ def test_limits(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
         client.post("/streams/s", json=[{"ts": 0, "k": k, "n": 1, "x": 1}])
     assert client.get("/queries/sums/answer", params={"at": "1970-01-01T00:00:01"}).status_code == 413
     monkeypatch.setattr(access, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    slow = TestClient(make_app(service, Tokens(None), Limits(requests_per_second=1)))
+    slow = LocalClient(make_app(service, Tokens(None), Limits(requests_per_second=1)))
     assert slow.get("/queries").status_code == 200
     assert slow.get("/queries").status_code == 429
 
 
 def test_no_more_queries_than_the_limit(service: Service) -> None:
     """By whatever address they come, also many at once; one that takes the place of another finds room."""
-    client = TestClient(make_app(service, Tokens(None), Limits(queries=4)))
+    client = LocalClient(make_app(service, Tokens(None), Limits(queries=4)))
     select = "SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND]"
 
     def execute(sql: str) -> int:
@@ -339,7 +339,7 @@ def test_queries_that_are_coming_have_room(service: Service) -> None:
 
 def test_rows_that_take_no_bytes(service: Service) -> None:
     """A column of NULLs has a length and nothing else: the limit of rows holds before it is made what is declared."""
-    client = TestClient(make_app(service, Tokens(None), Limits()))
+    client = LocalClient(make_app(service, Tokens(None), Limits()))
     nulls = pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])
     batch = pa.record_batch([nulls] * 4, ["ts", "k", "n", "x"])
     sink = pa.BufferOutputStream()
@@ -351,14 +351,14 @@ def test_rows_that_take_no_bytes(service: Service) -> None:
 
 def test_a_look_up_that_takes_too_long(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for it longer than is allowed: not for the engine, and not once more the long way."""
-    client = TestClient(make_app(service, Tokens(None), Limits(lookup_seconds=0.05)))
+    client = LocalClient(make_app(service, Tokens(None), Limits(lookup_seconds=0.05)))
     with concurrent_hold(service):
         for path in ("/queries/sums/answer", "/queries/sums/answer?key=a"):
             told = client.get(path)
             assert (told.status_code, "0.05 seconds" in told.json()["error"]["message"]) == (408, True)
             monkeypatch.setattr("muntin.serve.http._in_time", None)
     monkeypatch.undo()
-    patient = TestClient(make_app(service, Tokens(None), Limits()))
+    patient = LocalClient(make_app(service, Tokens(None), Limits()))
     assert patient.get("/queries/sums/answer").status_code == 200
 
 
@@ -384,7 +384,7 @@ def concurrent_hold(service: Service) -> Iterator[None]:
 
 def test_look_ups_that_wait_are_answered(service: Service) -> None:
     """Many at once while the engine is at work: each gets its own answer when it is free."""
-    client = TestClient(make_app(service, Tokens(None), Limits()))
+    client = LocalClient(make_app(service, Tokens(None), Limits()))
     push(client)
     with ThreadPoolExecutor(4) as pool:
         with concurrent_hold(service):
@@ -400,7 +400,7 @@ def test_look_ups_that_wait_are_answered(service: Service) -> None:
 def test_the_shortcut_says_what_the_framework_says(service: Service) -> None:
     """Of one key: with a header that keeps it from the shortcut, the same."""
     app = make_app(service, Tokens(None), Limits())
-    client = TestClient(app)
+    client = LocalClient(app)
     push(client)
     client.post("/streams/s", json=[{"ts": "2026-01-31T12:00:03Z", "k": "é+ &", "n": None, "x": None}])
     client.put(
@@ -419,7 +419,7 @@ def test_the_shortcut_says_what_the_framework_says(service: Service) -> None:
         assert (short.status_code, short.json()) == (long.status_code, long.json()), (path, params)
 
 
-def test_a_change_that_is_sent_again(client: TestClient, service: Service) -> None:
+def test_a_change_that_is_sent_again(client: LocalClient, service: Service) -> None:
     """Under its number it counts once; a number that leaves one out is refused; one that failed is free."""
 
     def told(sequence: int, **headers: str) -> Any:
@@ -446,9 +446,9 @@ def test_a_change_that_is_sent_again(client: TestClient, service: Service) -> No
 def test_other_sites(service: Service) -> None:
     """A browser lets the pages of an origin read answers only if the origin was named."""
     origin = {"Origin": "https://console.example"}
-    closed = TestClient(make_app(service, Tokens(None), Limits()))
+    closed = LocalClient(make_app(service, Tokens(None), Limits()))
     assert "access-control-allow-origin" not in closed.get("/queries", headers=origin).headers
-    named = TestClient(make_app(service, Tokens(None), Limits(), ["https://console.example"]))
+    named = LocalClient(make_app(service, Tokens(None), Limits(), ["https://console.example"]))
     for path in ("/queries", "/queries/sums/answer?key=a"):
         assert named.get(path, headers=origin).headers["access-control-allow-origin"] == origin["Origin"]
         other = named.get(path, headers={"Origin": "https://other.example"})
@@ -465,17 +465,99 @@ def test_limits_on_a_command_line() -> None:
 ROLES = [("GET", "/queries", "read"), ("POST", "/execute", "write"), ("POST", "/checkpoint", "admin")]
 
 
+REBOUND = {"Host": "rebound.example"}
+FOREIGN = {"Origin": "https://elsewhere.example"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/queries", {}, 200),
+        ("GET", "/queries", {"Host": "127.0.0.1:8088"}, 200),
+        ("GET", "/queries", {"Host": "[::1]:8088"}, 200),
+        ("GET", "/queries", REBOUND, 403),
+        ("GET", "/queries", {"Host": "localhost.example"}, 403),
+        ("GET", "/queries/sums/answer?key=a", REBOUND, 403),
+        ("GET", "/answers?seconds=0", REBOUND, 403),
+        ("GET", "/health", REBOUND, 403),
+        ("GET", "/console/", REBOUND, 403),
+        ("GET", "/queries", FOREIGN, 200),
+        ("POST", "/tables/limits", {}, 200),
+        ("POST", "/tables/limits", {"Origin": "http://localhost"}, 200),
+        ("POST", "/tables/limits", {"Host": "127.0.0.1:1", "Origin": "http://127.0.0.1:1"}, 200),
+        ("POST", "/tables/limits", {"Host": "127.0.0.1:1", "Origin": "http://127.0.0.1:2"}, 403),
+        ("POST", "/tables/limits", REBOUND, 403),
+        ("POST", "/tables/limits", {**REBOUND, "Origin": "http://rebound.example"}, 403),
+        ("POST", "/tables/limits", FOREIGN, 403),
+        ("POST", "/tables/limits", {"Origin": "null"}, 403),
+        ("POST", "/tables/limits", {**FOREIGN, "Content-Type": "text/plain"}, 403),
+        ("POST", "/streams/s", {**FOREIGN, "Content-Type": ARROW}, 403),
+        ("POST", "/streams/s", {**REBOUND, "Content-Type": ARROW}, 403),
+        ("DELETE", "/queries/sums", FOREIGN, 403),
+        ("POST", "/tables/limits", {"Origin": "https://named.example"}, 200),
+    ],
+)  # fmt: skip
+def test_pages_of_other_sites(
+    service: Service, tmp_path: Path, method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    """Without tokens a request says by its headers whether a page of another site made it. With tokens it needs one."""
+    client = LocalClient(make_app(service, Tokens(None), Limits(), ["https://named.example"]))
+    told = client.request(method, path, headers=headers, content=b"[]")
+    assert told.status_code == status, told.text
+    assert status == 200 or told.json()["error"]["kind"] == "Refused"
+    anyone = LocalClient(make_app(service, Tokens(None), Limits(), ["*"]))
+    if headers is FOREIGN and path == "/tables/limits":
+        assert anyone.request(method, path, headers=headers, content=b"[]").status_code == 200
+    tokens = tmp_path / "tokens"
+    tokens.write_text("admin 0123456789abcdef\n")
+    tokens.chmod(0o600)
+    client = LocalClient(make_app(service, Tokens(tokens), Limits()))
+    bearer = {"Authorization": "bearer 0123456789abcdef", **headers}
+    assert client.request(method, path, headers=bearer, content=b"[]").status_code in (200, 400)
+
+
+@pytest.mark.parametrize(
+    ("mode", "text", "word"),
+    [
+        (0o640, "read 0123456789abcdef", "read or changed by others: chmod 600"),
+        (0o620, "read 0123456789abcdef", "read or changed by others: chmod 600"),
+        (0o602, "read 0123456789abcdef", "read or changed by others: chmod 600"),
+        (0o600, "read 0123456789abcde\u00e9", "line 1 .* of ASCII alone"),
+        (0o600, "read 0123456789abcde", "line 1 .* 16 characters or more"),
+        (0o600, "read 0123456789abcdef\nwrite 0123456789abcdef", "line 2 .* the role 'write' that has the role 'read'"),
+        (0o600, "# nothing", "no token"),
+    ],
+)  # fmt: skip
+def test_files_of_tokens(tmp_path: Path, mode: int, text: str, word: str) -> None:
+    """What others may read or change, or could not work, is refused at the start."""
+    path = tmp_path / "tokens"
+    path.write_text(text, "utf-8")
+    path.chmod(mode)
+    with pytest.raises(MuntinError, match=word):
+        Tokens(path)
+
+
 def test_tokens(service: Service, tmp_path: Path) -> None:
     """A token opens what its role may do and all below; nothing else opens anything."""
     path = tmp_path / "tokens"
     held = {role: f"{role}-token-of-this-test" for role in ("read", "write", "admin")}
     path.write_text("# who may what\n" + "".join(f"{role} {token}\n" for role, token in held.items()))
     path.chmod(0o600)
-    client = TestClient(make_app(service, Tokens(path), Limits()))
+    client = LocalClient(make_app(service, Tokens(path), Limits()))
     order = list(held)
     for method, address, needed in ROLES:
         options: Any = {"json": {"sql": "DELETE FROM limits"}} if address == "/execute" else {}
-        for given in (None, "", "Bearer", "Bearer x", "Bearer " + held["admin"][:-1], held["read"].upper()):
+        good = held["admin"]
+        wrong = (
+            "",
+            "Bearer",
+            "Bearer x",
+            f"Bearer {good[:-1]}",
+            f"Bearer {good.upper()}",
+            good,
+            f"Basic {good}",
+        )
+        for given in (None, *wrong):
             headers = {} if given is None else {"Authorization": given}
             assert client.request(method, address, headers=headers, **options).status_code == 401, (
                 address,
@@ -502,7 +584,7 @@ def test_every_address_asks_for_a_role(service: Service, tmp_path: Path) -> None
     path.write_text("read 0123456789abcdef\n")
     path.chmod(0o600)
     app = make_app(service, Tokens(path), Limits())
-    client = TestClient(app)
+    client = LocalClient(app)
     for address, methods in app.openapi()["paths"].items():
         for method in methods:
             told = client.request(method.upper(), address.replace("{name}", "s"), content=b"")
@@ -513,7 +595,7 @@ def test_every_address_asks_for_a_role(service: Service, tmp_path: Path) -> None
             )
 
 
-def test_subscriptions(client: TestClient, service: Service) -> None:
+def test_subscriptions(client: LocalClient, service: Service) -> None:
     """Answers come as their windows close; whoever was cut off goes on behind the last one that it saw."""
     push(client)
     place = next(iter(service.answers._index))[0]
@@ -525,7 +607,7 @@ def test_subscriptions(client: TestClient, service: Service) -> None:
     assert _follow(client, None) == []
 
 
-def _follow(client: TestClient, last: str | None) -> list[tuple[str, str]]:
+def _follow(client: LocalClient, last: str | None) -> list[tuple[str, str]]:
     """Place and data of the answers that are kept behind a place."""
     headers = {} if last is None else {"Last-Event-ID": last}
     told = client.get("/answers", params={"query": "sums", "seconds": 0}, headers=headers).text
@@ -533,7 +615,7 @@ def _follow(client: TestClient, last: str | None) -> list[tuple[str, str]]:
     return [(each["id"], each["data"]) for each in events if "data" in each]
 
 
-def test_the_page_of_addresses_loads_nothing(client: TestClient) -> None:
+def test_the_page_of_addresses_loads_nothing(client: LocalClient) -> None:
     """A server may have no internet, and so may whoever looks at it."""
     page = client.get("/docs").text
     for path, methods in client.get("/openapi.json").json()["paths"].items():
@@ -542,7 +624,7 @@ def test_the_page_of_addresses_loads_nothing(client: TestClient) -> None:
     assert "<link" not in page
 
 
-def test_metrics(client: TestClient) -> None:
+def test_metrics(client: LocalClient) -> None:
     push(client)
     text = client.get("/metrics").text
     assert 'muntin_stream_events{stream="s"} 3' in text

@@ -11,10 +11,11 @@ import pytest
 from muntin.errors import NotFound
 from muntin.serve import access
 from muntin.serve.access import Pace, Tokens
+from muntin.serve.pages import Pages
 from muntin.serve.shortcut import Shortcut
 
 LINE = b"GET /queries/busy/answer?key=%22A%22 HTTP/1.1\r\n"
-HOST = b"Host: muntin\r\n"
+HOST = b"Host: localhost:8088\r\n"
 
 
 async def never(*_: Any) -> Any:
@@ -29,7 +30,7 @@ def look_up(name: str, key: str) -> list[dict[str, Any]] | None:
 
 
 def body(data: bytes, pace: float = 0.0) -> bytes | None:
-    return Shortcut(never, look_up, Tokens(None), Pace(pace)).body_for(data, "me")
+    return Shortcut(never, look_up, Tokens(None), Pace(pace), Pages(False)).body_for(data, "me")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,9 @@ def test_what_is_plain(headers: bytes) -> None:
         LINE + HOST + b"Accept: application/vnd.apache.arrow.stream\r\n\r\n",
         LINE + HOST + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
         LINE + HOST + b" folded: yes\r\n\r\n",
-        LINE + b"Host : muntin\r\n\r\n",
-        LINE + b"Host: m\xfcntin\r\n\r\n",
+        LINE + b"Host : localhost\r\n\r\n",
+        LINE + b"Host: l\xf6calhost\r\n\r\n",
+        LINE + b"Host: rebound.example\r\n\r\n",
         LINE.replace(b"\r\n", b"\n") + HOST + b"\r\n",
     ],
 )
@@ -84,7 +86,7 @@ def test_what_is_not(data: bytes) -> None:
 def test_who_is_too_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Is not answered here: the framework says so. And a look-up that has to wait is counted once."""
     monkeypatch.setattr(access, "time", SimpleNamespace(monotonic=lambda: 0.0))
-    shortcut = Shortcut(never, look_up, Tokens(None), Pace(1.0))
+    shortcut = Shortcut(never, look_up, Tokens(None), Pace(1.0), Pages(False))
     for _ in range(5):
         assert shortcut.body_for(LINE.replace(b"busy", b"waits") + HOST + b"\r\n", "me") is None
     assert shortcut.body_for(LINE + HOST + b"\r\n", "me") is not None

@@ -351,6 +351,8 @@ def test_a_script_is_checked(tmp_path: Path) -> None:
         f"  stream s from source = 'folder', path = '{tmp_path}/in'",
         f"  sink a from query q to sink = 'files', path = '{tmp_path}/out'",
     ]
+    backfill = f"; REGISTER QUERY r AS SELECT k FROM s [ROWS 5] GROUP BY k BACKFILL '{tmp_path}/none.csv'; DROP QUERY r"
+    check_script(CONNECTED.format(folder=tmp_path) + backfill, [tmp_path])
     assert list(tmp_path.iterdir()) == []
 
 

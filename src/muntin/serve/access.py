@@ -2,12 +2,13 @@
 
 A file of tokens has a line for each: a role and the token, `write 5f0c91ab…`. A role may do all that those before it
 may: read < write < admin. Without a file everybody who reaches the port may do everything, so the port is one of this
-machine alone.
+machine alone, and `pages.py` keeps other sites away from it.
 """
 
 from __future__ import annotations
 
 import hmac
+import re
 import stat
 import threading
 import time
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 ROLES = ("read", "write", "admin")
 _SHORTEST = 16  # characters of a token
+_TOKEN = re.compile(rf"[!-~]{{{_SHORTEST},}}")
 _MOST_CALLERS = 10_000
 
 
@@ -102,24 +104,30 @@ class Tokens:
 
     def _read(self, path: Path) -> None:
         try:
-            lines = path.read_text().splitlines()
+            lines = path.read_text("utf-8").splitlines()
             mode = path.stat().st_mode
         except (OSError, UnicodeDecodeError) as error:
             raise MuntinError(
                 f"tokens cannot be read from '{path}': {getattr(error, 'strerror', error)}"
             ) from None
-        if mode & (stat.S_IRGRP | stat.S_IROTH):
-            raise MuntinError(f"tokens in '{path}' can be read by others: chmod 600 '{path}'")
+        if mode & (stat.S_IRGRP | stat.S_IROTH | stat.S_IWGRP | stat.S_IWOTH):
+            raise MuntinError(f"tokens in '{path}' can be read or changed by others: chmod 600 '{path}'")
+        roles: dict[str, str] = {}
         for number, line in enumerate(lines, 1):
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            if len(words) != 2 or words[0] not in ROLES or len(words[1]) < _SHORTEST:
+            if len(words) != 2 or words[0] not in ROLES or not _TOKEN.fullmatch(words[1]):
                 raise MuntinError(
                     f"line {number} of '{path}' is no token: write a role ({', '.join(ROLES)}) and "
-                    f"{_SHORTEST} characters or more"
+                    f"{_SHORTEST} characters or more, of ASCII alone: other ones do not fit a header"
                 )
-            self._tokens.append((words[0], words[1].encode()))
+            role, token = words
+            if roles.setdefault(token, role) != role:
+                raise MuntinError(
+                    f"line {number} of '{path}' gives a token the role '{role}' that has the role '{roles[token]}'"
+                )
+            self._tokens.append((role, token.encode()))
         if not self._tokens:
             raise MuntinError(f"there is no token in '{path}'")
 
@@ -127,7 +135,10 @@ class Tokens:
         """Whether what an Authorization header says is enough for a role; None if it names no token of ours."""
         if self.is_open:
             return True
-        given = (header or "").removeprefix("Bearer ").strip().encode()
+        scheme, _, text = (header or "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        given = text.strip().encode()
         found = None
         for held, token in self._tokens:  # all of them: how long it takes must not tell which
             if hmac.compare_digest(given, token):

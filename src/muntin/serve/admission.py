@@ -1,4 +1,4 @@
-"""What is refused before it is in the log: statements that the engine takes, and that a source or sink cannot follow.
+"""What is refused before it is in the log: statements that name files of other folders, and sinks without their key.
 
 Refused here, a statement has an error that somebody reads. Let in, it would be a source or sink that fails, and is
 tried again for ever.
@@ -16,8 +16,8 @@ from muntin.serve.options import path_options
 from muntin.serve.script import read_names
 from muntin.sql import RegisterQuery, parse_statements
 from muntin.sql.connections import without_connections
-from muntin.sql.place import Misfit, pointing_into
-from muntin.sql.syntax import CreateSinkSyntax, CreateStreamSyntax, OptionsSyntax, StatementSyntax
+from muntin.sql.place import Misfit, Span, pointing_into
+from muntin.sql.syntax import CreateSinkSyntax, CreateStreamSyntax, RegisterSyntax, StatementSyntax
 from muntin.view.folders import Folders
 
 
@@ -25,27 +25,27 @@ def admit(text: str, engine: Engine, folders: Folders) -> list[StatementSyntax]:
     """The statements of a text; an error at the word that no source or sink can follow."""
     statements = read_names(text)
     with pointing_into(text):
-        for options, what in _options(statements):
-            _check_paths(options, what, folders)
+        for path, what, span in _paths(statements):
+            try:
+                folders.require(path, what)
+            except MuntinError as error:
+                raise Misfit(f"{error}; --folder names one at the start", span) from None
         _check_keys(text, statements, engine)
     return statements
 
 
-def _options(statements: Iterable[StatementSyntax]) -> Iterator[tuple[OptionsSyntax, str]]:
+def _paths(statements: Iterable[StatementSyntax]) -> Iterator[tuple[str, str, Span]]:
+    """Of files and folders that statements name: each with what it is, and where it stands."""
     for statement in statements:
         match statement:
             case CreateStreamSyntax(source=source) if source is not None:
-                yield source, "source"
+                for each in path_options(source, "source"):
+                    yield str(each.value), f"{each.name.text} of a source", each.span
             case CreateSinkSyntax(options=options):
-                yield options, "sink"
-
-
-def _check_paths(options: OptionsSyntax, what: str, folders: Folders) -> None:
-    for option in path_options(options, what):
-        try:
-            folders.require(option.value, f"{option.name.text} of a {what}")
-        except MuntinError as error:
-            raise Misfit(f"{error}; --folder names one at the start", option.span) from None
+                for each in path_options(options, "sink"):
+                    yield str(each.value), f"{each.name.text} of a sink", each.span
+            case RegisterSyntax(backfill=str(path), backfill_span=(_, _) as span):
+                yield path, "history", span
 
 
 def _check_keys(text: str, statements: Iterable[StatementSyntax], engine: Engine) -> None:

@@ -34,6 +34,7 @@ from muntin.serve.docs_page import POLICY, docs_page
 from muntin.serve.json_text import json_rows, json_value
 from muntin.serve.metrics import metrics_text
 from muntin.serve.openapi import FORMATS, PROBLEMS, REQUESTS, ROWS, Called
+from muntin.serve.pages import Pages
 from muntin.serve.portion import Cursor
 from muntin.serve.problems import described, misread, refused, told
 from muntin.serve.producers import Once
@@ -53,8 +54,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     history = History(service)
     facts = QueryFacts(service, history)
     pace, room = Pace(limits.requests_per_second), Room(service, limits.queries)
-    shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace)
-    app = _App(shortcut, PushShortcut(service, limits, tokens, pace), history.taken)
+    pages = Pages(not tokens.is_open, origins)
+    shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace, pages)
+    app = _App(pages, shortcut, PushShortcut(service, limits, tokens, pace), history.taken)
     app.add_exception_handler(MuntinError, told)
     app.add_exception_handler(HTTPException, refused)
     app.add_exception_handler(RequestValidationError, misread)
@@ -311,7 +313,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
 class _App(FastAPI):
     """The framework, behind shortcuts."""
 
-    def __init__(self, shortcut: Shortcut, pushes: PushShortcut, lifespan: Any):
+    def __init__(self, pages: Pages, shortcut: Shortcut, pushes: PushShortcut, lifespan: Any):
         about = __doc__.partition("\n\n")[2]
         super().__init__(
             title="muntin",
@@ -322,14 +324,16 @@ class _App(FastAPI):
             docs_url=None,  # the framework's pages load scripts from elsewhere
             redoc_url=None,
         )
-        self._shortcut, self._pushes = shortcut, pushes
+        self._pages, self._shortcut, self._pushes = pages, shortcut, pushes
         self.body_for = shortcut.body_for
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] == "http" and (
-            await self._shortcut.answers(scope, send) or await self._pushes.takes(scope, receive, send)
-        ):
-            return
+        if scope["type"] == "http":
+            if fault := self._pages.fault(scope["method"], scope["headers"]):
+                await (await refused(Request(scope), HTTPException(403, fault)))(scope, receive, send)
+                return
+            if await self._shortcut.answers(scope, send) or await self._pushes.takes(scope, receive, send):
+                return
         await super().__call__(scope, receive, send)
 
 

@@ -32,7 +32,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": told}
     for status, told in {
         400: "The request cannot be read, or asks for what cannot be.", 401: "No token, or none of ours.",
-        403: "The token's role does not suffice.", 404: "There is nothing of that name.",
+        403: "The token's role does not suffice, or another site asks.", 404: "There is nothing of that name.",
         408: "The look-up took too long.", 409: "The name is taken, or a change before this one is missing.",
         410: "These answers are not kept any more, or have not been given yet.", 413: "More than the limits allow.",
         422: "A parameter is no good, or the answer has no value.",

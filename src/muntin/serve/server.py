@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import logging
 import sys
 from collections import Counter
@@ -18,9 +17,11 @@ from muntin.serve.access import Limits, Tokens
 from muntin.serve.admission import admit
 from muntin.serve.crier import Crier
 from muntin.serve.log_lines import set_up_log
+from muntin.serve.pages import is_local
 from muntin.serve.script import Roster
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
+from muntin.sql.connections import blanked
 from muntin.sql.syntax import (
     CreateSinkSyntax,
     CreateStreamSyntax,
@@ -66,23 +67,16 @@ class Port:
         """Refuse what would let strangers in."""
         if (self.certificate is None) != (self.key is None):
             raise MuntinError("TLS takes a certificate and its key: give both, or neither")
-        if self.tokens is None and not _is_loopback(self.host):
+        if self.tokens is None and not is_local(self.host.encode()):
             raise MuntinError(
                 f"without tokens everybody who reaches {self.host} may do everything: give --tokens FILE, or listen at "
                 "127.0.0.1"
             )
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def check_script(text: str, folders: Sequence[Path] = ()) -> str:
     """What a script declares; an error at the word if a first start would refuse it. The script is applied to an engine
-    that ends with this call, so histories of BACKFILL are read. No source or sink is opened."""
+    that ends with this call. No source or sink is opened, and no history of BACKFILL is read."""
     names = {
         CreateStreamSyntax: ("stream", "streams"), CreateTableSyntax: ("table", "tables"),
         RegisterSyntax: ("query", "queries"), CreateViewSyntax: ("materialized view", "materialized views"),
@@ -92,7 +86,8 @@ def check_script(text: str, folders: Sequence[Path] = ()) -> str:
         engine = Engine(archive=archive, folders=[archive, *folders])
         try:
             statements = admit(text, engine, Folders(folders))
-            Roster().execute(engine, text)
+            histories = (each.backfill_span for each in statements if isinstance(each, RegisterSyntax))
+            Roster().execute(engine, blanked(text, filter(None, histories)))
         finally:
             engine.close()
     kinds = Counter(map(type, statements))

@@ -21,6 +21,7 @@ from fastapi import Request
 from muntin.errors import MuntinError
 from muntin.serve.access import Pace, Tokens
 from muntin.serve.json_text import json_value
+from muntin.serve.pages import Pages
 from muntin.serve.problems import told
 from muntin.serve.settings import TooSlow
 from muntin.serve.wire import ARROW, JSON
@@ -33,7 +34,7 @@ _PLAIN = re.compile(
     rb"GET /queries/(\w+)/answer\?key=([!$%'-*,-~]+) HTTP/1\.1\r\n((?:[\w-]+: [\t -~]*\r\n)+)\r\n", re.ASCII
 )
 # Headers that change nothing; any other, and any of these with another value, is for those who know what it means.
-_IDLE = {b"host", b"user-agent", b"accept-encoding", b"accept-language", b"content-type", b"cache-control"}
+_IDLE = {b"user-agent", b"accept-encoding", b"accept-language", b"content-type", b"cache-control"}
 _KNOWN = {b"connection": b"keep-alive", b"content-length": b"0"}
 
 _JSON = json.JSONEncoder(default=json_value, allow_nan=False)  # a NaN is an error: it takes the long way
@@ -47,8 +48,9 @@ AtOnce = Callable[[str, str], Rows | None]  # of a query and a key; None if it w
 class Shortcut:
     """Answers look-ups of one key."""
 
-    def __init__(self, look_up: LookUp, at_once: AtOnce, tokens: Tokens, pace: Pace):
+    def __init__(self, look_up: LookUp, at_once: AtOnce, tokens: Tokens, pace: Pace, pages: Pages):
         self._look_up, self._at_once, self._tokens, self._pace = look_up, at_once, tokens, pace
+        self._pages = pages
 
     def body_for(self, data: bytes, client: str) -> bytes | None:
         """The body of the answer to a request that came as these bytes; None if others have to look at it."""
@@ -62,6 +64,9 @@ class Shortcut:
                 authorization = value
             elif name == b"accept":
                 if ARROW.encode() in value:
+                    return None
+            elif name == b"host":
+                if not self._pages.knows(value):
                     return None
             elif name not in _IDLE and _KNOWN.get(name) != value.lower():
                 return None

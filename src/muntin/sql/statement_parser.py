@@ -251,7 +251,10 @@ class StatementParser(ConnectionParser):
         if not self.word("QUERY"):
             self.fault(f"expected QUERY after REGISTER, found {self.found()}")
         is_lenient = self._if_not_exists()
-        return RegisterSyntax(self._query_name(), self.select(), self._backfill(), is_lenient=is_lenient)
+        name, select, begin = self._query_name(), self.select(), self._curr
+        backfill = self._backfill()
+        span = None if backfill is None else (begin.start, self._prev.end + 1)
+        return RegisterSyntax(name, select, backfill, is_lenient=is_lenient, backfill_span=span)
 
     def _replace(self) -> RegisterSyntax:
         if not self.word("QUERY"):

@@ -224,6 +224,7 @@ class RegisterSyntax:
     backfill: str | None
     is_replacement: bool = False
     is_lenient: bool = False  # IF NOT EXISTS
+    backfill_span: Span | None = None  # from the word BACKFILL on
 
 
 @dataclass(frozen=True)
