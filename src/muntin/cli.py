@@ -267,6 +267,15 @@ def serve(
         bool,
         typer.Option("--skip-lost", help="Start although a source no longer has messages that are needed."),
     ] = False,
+    skip_record: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--skip-record",
+            metavar="NUMBER",
+            min=1,
+            help="Start without what a record of the log says, which is lost then; may be repeated.",
+        ),
+    ] = None,
     limit: Annotated[
         list[str] | None,
         typer.Option("--limit", metavar="NAME=NUMBER", help="A limit, such as body_bytes=1000000."),
@@ -304,6 +313,7 @@ def serve(
             folders=tuple(folder or ()),
             threads=threads,
             skips_lost=skip_lost,
+            skipped=frozenset(skip_record or ()),
         )
         limits, origins = Limits.read(limit or ()), tuple(cors or ())
         port = Port(host, number, tokens, certificate, key, limits, origins)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from muntin import MuntinError, NotFound
+from muntin import CheckpointError, Engine, MuntinError, NotFound
 from muntin.arrow_bytes import stream_bytes
 from muntin.serve import access
 from muntin.serve.access import Limits, Room, Tokens
@@ -356,8 +357,9 @@ def test_a_look_up_that_takes_too_long(service: Service, monkeypatch: pytest.Mon
         for path in ("/queries/sums/answer", "/queries/sums/answer?key=a"):
             told = client.get(path)
             assert (told.status_code, "0.05 seconds" in told.json()["error"]["message"]) == (408, True)
-            monkeypatch.setattr("muntin.serve.http._in_time", None)
+            monkeypatch.setattr("muntin.serve.asked.Asked.in_time", None)
     monkeypatch.undo()
+    assert service.look_ups.latency.count == 2
     patient = LocalClient(make_app(service, Tokens(None), Limits()))
     assert patient.get("/queries/sums/answer").status_code == 200
 
@@ -630,3 +632,50 @@ def test_metrics(client: LocalClient) -> None:
     assert 'muntin_stream_events{stream="s"} 3' in text
     assert "muntin_queries 2" in text
     assert all(line.startswith("#") or len(line.rsplit(" ", 1)) == 2 for line in text.splitlines())
+    assert int(metric(text, "process_resident_memory_bytes")) > 10_000_000
+
+
+def metric(text: str, name: str) -> str:
+    [value] = [line.rsplit(" ", 1)[1] for line in text.splitlines() if line.rsplit(" ", 1)[0] == name]
+    return value
+
+
+def test_metrics_of_look_ups(client: LocalClient) -> None:
+    """Each that is answered counts once, whichever way it takes; what is wrong does not."""
+    push(client)
+    assert client.get("/queries/sums/answer?key=a").status_code == 200  # at once
+    assert (
+        client.get("/queries/sums/answer?key=a", headers={"Origin": "http://else.where"}).status_code == 200
+    )
+    assert client.post("/lookup", json={"query": "sums", "keys": ["a", "b"]}).status_code == 200
+    requests = [{"k": "a", "at": "2026-01-31T12:00:01Z"}]
+    assert client.post("/lookup_at?query=sums", json=requests).status_code == 200
+    assert client.get("/queries/none/answer?key=a").status_code == 404
+    text = client.get("/metrics").text
+    assert metric(text, "muntin_look_up_seconds_count") == "4"
+    assert metric(text, 'muntin_look_up_seconds_bucket{le="+Inf"}') == "4"
+    assert 0 < float(metric(text, "muntin_look_up_seconds_sum")) < 300
+    counts = re.findall(r'^muntin_look_up_seconds_bucket\{le=".*"\} (\d+)$', text, re.M)
+    assert list(map(int, counts)) == sorted(map(int, counts))
+
+
+def test_metrics_of_checkpoints(
+    client: LocalClient, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(client)
+    text = client.get("/metrics").text
+    assert re.search("^muntin_checkpoint_age_seconds", text, re.M) is None  # there is none
+    assert metric(text, "muntin_checkpoint_behind") == "2"
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise CheckpointError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "checkpoint", fail)
+        told = client.post("/checkpoint")
+        assert (told.status_code, told.json()["error"]["message"]) == (507, "no room")
+    assert client.post("/checkpoint").status_code == 200
+    text = client.get("/metrics").text
+    assert metric(text, "muntin_checkpoint_behind") == "0"
+    assert metric(text, "muntin_checkpoint_failures_total") == "1"
+    assert 0 <= float(metric(text, "muntin_checkpoint_age_seconds")) < 300

@@ -73,6 +73,7 @@ class KeptAnswers:
         self._lock = threading.Lock()
         self.numbers: dict[int, int] = {}  # the last number of each incarnation
         self._dropped = 0
+        self._owed: deque[Portion] = deque()  # that the disk has not taken yet
         self.rows = 0  # given out since the start
         for number, data in self._log.read(self._log.first):
             self._index.append((*place_and_time(data), number))
@@ -103,7 +104,7 @@ class KeptAnswers:
         self, place: tuple[int, int], at: int, given: Mapping[str, pa.Table], incarnations: Mapping[str, int]
     ) -> None:
         """Number what was given out, keep it, and hand it to those who follow. What is given again after a crash is
-        numbered, and not kept twice."""
+        numbered, and not kept twice. A LogError if it cannot be kept now: `keep_owed` tries again."""
         parts = []
         for name, table in given.items():
             incarnation = incarnations[name]
@@ -111,16 +112,29 @@ class KeptAnswers:
             self.numbers[incarnation] = first + table.num_rows - 1
             if table.num_rows:
                 parts.append(Part(name, incarnation, first, table))
-        if not parts or (self._index and place <= self._index[-1][0]):
-            return
-        portion = Portion(place, at, tuple(parts))
+        if parts and not (self._index and place <= self._index[-1][0]):
+            self._owed.append(Portion(place, at, tuple(parts)))
+        self.keep_owed()
+
+    @property
+    def owes(self) -> bool:
+        """Whether answers wait to be kept: the disk did not take them."""
+        return bool(self._owed)
+
+    def keep_owed(self) -> None:
+        """Keep what was given out, and hand it to those who follow; a LogError if the disk does not take it now."""
+        while self._owed:
+            self._keep(self._owed[0])
+            self._owed.popleft()
+
+    def _keep(self, portion: Portion) -> None:
         data = portion.pack()
         number = self._log.append([data], is_synced=False)
-        self.rows += sum(part.table.num_rows for part in parts)
+        self.rows += sum(part.table.num_rows for part in portion.parts)
         if self._followers:
             _ = portion.events  # made here: the event loop, which sends them, has look-ups to answer
         with self._lock:
-            self._index.append((place, at, number))
+            self._index.append((portion.place, portion.at, number))
             if self.crier is not None:
                 self.crier.tell(*self._log.end, len(data))
             for each in list(self._followers):

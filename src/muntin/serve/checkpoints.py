@@ -33,6 +33,11 @@ class Checkpoints:
         """Of the checkpoint that knows the records up to this one."""
         return self._folder / f"{record:020}.muntin"
 
+    def written_at(self, record: int) -> float | None:
+        """When the one that knows the records up to this one was written; None if there is none."""
+        path = self.path(record)
+        return path.stat().st_mtime if path.exists() else None
+
     def found(self) -> list[Path]:
         """The newest first."""
         return sorted((each for each in self._folder.glob("*.muntin") if each.stem.isdigit()), reverse=True)

@@ -6,14 +6,12 @@ Every change waits until it is in the log; every error is the engine's own, as J
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
-from functools import partial
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import pyarrow as pa
-from anyio import to_thread
 from fastapi import Body, Depends, FastAPI, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
@@ -23,9 +21,9 @@ from starlette.exceptions import HTTPException
 
 from muntin.argument import kept_text_of, query_name_of
 from muntin.derived import carrier_of
-from muntin.errors import MuntinError, NotFound, SchemaError
-from muntin.join_query import JoinQuery
+from muntin.errors import MuntinError, NotFound
 from muntin.serve.access import Limits, Pace, Room, Tokens
+from muntin.serve.asked import Asked
 from muntin.serve.body import answer_rows, hand_in, kind_of, read_body
 from muntin.serve.console.history import History
 from muntin.serve.console.routes import add_console
@@ -42,10 +40,9 @@ from muntin.serve.push_shortcut import PushShortcut
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.script import connects, names_of_queries, read_names
 from muntin.serve.service import REPEATED, Service
-from muntin.serve.settings import TooSlow
-from muntin.serve.shortcut import Rows, Shortcut
+from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
-from muntin.serve.wire import ARROW, arrow_rows, instant_of, json_or_text, key_of, requests_of
+from muntin.serve.wire import ARROW, arrow_rows, instant_of, json_or_text, requests_of
 from muntin.sql import parse_query
 
 
@@ -54,8 +51,8 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
     history = History(service)
     facts = QueryFacts(service, history)
     pace, room = Pace(limits.requests_per_second), Room(service, limits.queries)
-    pages = Pages(not tokens.is_open, origins)
-    shortcut = Shortcut(partial(_look_up, service, limits), partial(_at_once, service), tokens, pace, pages)
+    pages, asked = Pages(not tokens.is_open, origins), Asked(service, limits)
+    shortcut = Shortcut(asked.one_key, asked.at_once, tokens, pace, pages)
     app = _App(pages, shortcut, PushShortcut(service, limits, tokens, pace), history.taken)
     app.add_exception_handler(MuntinError, told)
     app.add_exception_handler(HTTPException, refused)
@@ -246,10 +243,10 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         instant = instant_of(at)
 
         def found() -> pa.Table:
-            keys = None if key is None else _key(service, name, json_or_text(key))
+            keys = None if key is None else asked.key(name, json_or_text(key))
             return service.engine.lookup(name, keys, instant)
 
-        return await answer_rows(request, await _in_time(limits, found), limits)
+        return await answer_rows(request, await asked.in_time(found), limits)
 
     @app.post("/lookup", tags=["answers"], dependencies=[may("read")], responses=ROWS)
     async def lookup_keys(
@@ -264,9 +261,9 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         instant = instant_of(at)
 
         def found() -> pa.Table:
-            return service.engine.lookup(query, [_key(service, query, each) for each in keys], instant)
+            return service.engine.lookup(query, [asked.key(query, each) for each in keys], instant)
 
-        return await answer_rows(request, await _in_time(limits, found), limits)
+        return await answer_rows(request, await asked.in_time(found), limits)
 
     @app.post(
         "/lookup_at", tags=["answers"], dependencies=[may("read")], responses=ROWS, openapi_extra=REQUESTS
@@ -278,7 +275,7 @@ def make_app(service: Service, tokens: Tokens, limits: Limits, origins: Sequence
         given = arrow_rows(body) if kind_of(request) == ARROW else requests_of(body, at)
         names = query[0] if len(query) == 1 else query
         return await answer_rows(
-            request, await _in_time(limits, partial(_look_up_at, service, names, given, at)), limits
+            request, await asked.in_time(lambda: service.engine.lookup_at(names, given, at=at)), limits
         )
 
     @app.get(
@@ -337,32 +334,6 @@ class _App(FastAPI):
         await super().__call__(scope, receive, send)
 
 
-async def _in_time(limits: Limits, work: Callable[[], pa.Table]) -> pa.Table:
-    """What a look-up gives, unless it takes longer than it may. Nobody stops it then, but nobody waits for it."""
-    try:
-        found = to_thread.run_sync(work, abandon_on_cancel=True)
-        return await asyncio.wait_for(found, limits.lookup_seconds or None)
-    except TimeoutError:
-        raise TooSlow(limits.lookup_seconds) from None
-
-
-def _at_once(service: Service, name: str, key: str) -> Rows | None:
-    """The answer of one key, given as JSON or as a text without quotes; None if the engine is at work."""
-    given = json_or_text(key)
-    return service.look_ups.at_once(lambda: service.engine.rows(name, _key(service, name, given)))
-
-
-async def _look_up(service: Service, limits: Limits, name: str, key: str, at: str | None) -> Rows:
-    """The same, whatever the engine does, and at any instant."""
-    given, instant = json_or_text(key), instant_of(at)
-    try:
-        return await service.look_ups.ask(
-            lambda: service.engine.rows(name, _key(service, name, given), instant), limits.lookup_seconds
-        )
-    except TimeoutError:
-        raise TooSlow(limits.lookup_seconds) from None
-
-
 async def _done(future: Future[Any]) -> Any:
     return await asyncio.wrap_future(future)
 
@@ -380,17 +351,6 @@ async def _register(
 def _parsed(service: Service, sql: str) -> None:
     """An error that points into the text as it was given, not into a statement made of it."""
     parse_query(sql, service.engine.sources)
-
-
-def _look_up_at(service: Service, names: str | list[str], given: Any, at: str) -> pa.Table:
-    return service.engine.lookup_at(names, given, at=at)
-
-
-def _key(service: Service, name: str, given: Any) -> Any:
-    query = service.engine.query(name)
-    if isinstance(query, JoinQuery) or not query.keys:
-        raise SchemaError(f"query '{name}' has no keys to look up by")
-    return key_of(given, [(each.name, each.expression.type) for each in query.keys])
 
 
 def _columns(schema: pa.Schema) -> dict[str, str]:

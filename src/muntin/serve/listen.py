@@ -30,6 +30,10 @@ class _Server(uvicorn.Server):
         self._stopping()
         await super().shutdown(sockets)
 
+    def end(self) -> None:
+        """Stop soon; from any thread."""
+        self.should_exit = True
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """uvicorn would raise the signal again once it has stopped, and the process would end before a checkpoint."""
@@ -45,8 +49,11 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-def listen(app: Any, port: Port, stopping: Callable[[], None]) -> None:
-    """Answer at a port, whose address is printed once it is open, until SIGTERM or Ctrl-C; then call `stopping`."""
+def listen(
+    app: Any, port: Port, stopping: Callable[[], None], when_failed: Callable[[Callable[[], None]], None]
+) -> None:
+    """Answer at a port, whose address is printed once it is open, until SIGTERM or Ctrl-C, or until what was given to
+    `when_failed` is called; then call `stopping`."""
     family = socket.AF_INET6 if ":" in port.host else socket.AF_INET
     with socket.socket(family) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -66,4 +73,6 @@ def listen(app: Any, port: Port, stopping: Callable[[], None]) -> None:
             f"muntin listens at {address}; {address}/console/ shows what it does, {address}/docs says what it takes",
             flush=True,
         )
-        _Server(config, stopping).run(sockets=[opened])
+        server = _Server(config, stopping)
+        when_failed(server.end)
+        server.run(sockets=[opened])

@@ -24,6 +24,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,6 +82,7 @@ class Log:
             self._lock.close()
             raise
         self._size = self._file.tell()
+        self._is_torn = False  # whether half a record stands at the end
 
     @property
     def first(self) -> int:
@@ -114,6 +116,8 @@ class Log:
             parts += [_head_of(number, self._synced, data), data]
         written = b"".join(parts)
         try:
+            if self._is_torn:
+                self._mend()
             if self._size > self._segment_bytes and self._segments[-1].first <= self._last:
                 self._begin(self._last + 1)
             self._write(written)
@@ -133,7 +137,12 @@ class Log:
 
     def sync(self) -> None:
         """Force all that was written to disk."""
-        os.fsync(self._file.fileno())
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise LogError(
+                f"log '{self._folder}' cannot be forced to disk: {error.strerror or error}"
+            ) from None
         self._synced = self._last
 
     def read(self, number: int) -> Iterator[tuple[int, bytes]]:
@@ -198,8 +207,9 @@ class Log:
         os.fsync(self._file.fileno())
         path = self._folder / f"{first:020}.log"
         _create(path)
+        begun = open(path, "ab", buffering=0)  # noqa: SIM115
         self._file.close()
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115
+        self._file = begun
         self._segments.append(_Segment(path, first))
         self._size = len(_MAGIC)
 
@@ -210,10 +220,13 @@ class Log:
 
     def _take_back(self) -> None:
         """What was half-written goes, so that the next record does not stand behind it."""
-        try:
-            os.ftruncate(self._file.fileno(), self._size)
-        except OSError:  # then it is cut off when the log is next opened; until then nothing can be written
-            self._file.close()
+        self._is_torn = True
+        with suppress(OSError):  # then before the next record, or when the log is next opened
+            self._mend()
+
+    def _mend(self) -> None:
+        os.ftruncate(self._file.fileno(), self._size)
+        self._is_torn = False
 
 
 class LogReader:

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from muntin.engine import Engine
+from muntin.serve.latency import Latency
 
 T = TypeVar("T")
 
@@ -30,6 +31,7 @@ class LookUps:
 
     def __init__(self, engine: Engine):
         self._engine = engine
+        self.latency = Latency()  # of those that requests ask for
         self._line: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._thread = ThreadPoolExecutor(1, "muntin look-ups")
         engine.pause = self.answer

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+from muntin.serve.latency import STEPS
 from muntin.serve.service import Service
 
 
@@ -42,7 +47,48 @@ def _lines(service: Service) -> Iterator[str]:
         "muntin_answers_bytes", "gauge", "Bytes of kept answers on disk.", {"": service.answers.nbytes}
     )
     yield from _metric("muntin_ready", "gauge", "1 if changes are taken.", {"": int(service.is_ready)})
+    yield from _metric(
+        "muntin_closing_failures_total", "counter", "Times that windows could not be closed and stayed open.",
+        {"": service.closing.failures},
+    )  # fmt: skip
+    yield from _checkpoints(service)
+    yield from _look_ups(service)
+    resident = resident_bytes()
+    told = {} if resident is None else {"": resident}
+    yield from _metric("process_resident_memory_bytes", "gauge", "Memory of the process.", told)
     yield from _connections(service)
+
+
+def _checkpoints(service: Service) -> Iterator[str]:
+    at = service.keeping.at
+    age = {} if at is None else {"": round(max(0.0, time.time() - at), 3)}
+    yield from _metric("muntin_checkpoint_age_seconds", "gauge", "Seconds since the last checkpoint.", age)
+    yield from _metric(
+        "muntin_checkpoint_behind",
+        "gauge",
+        "Records of the log that no checkpoint knows of.",
+        {"": service.unkept},
+    )
+    yield from _metric(
+        "muntin_checkpoint_failures_total", "counter", "Checkpoints that could not be written.",
+        {"": service.keeping.failures},
+    )  # fmt: skip
+
+
+def _look_ups(service: Service) -> Iterator[str]:
+    latency, name = service.look_ups.latency, "muntin_look_up_seconds"
+    *counts, many = latency.cumulated()
+    steps = {f'_bucket{{le="{step:g}"}}': found for step, found in zip(STEPS, counts, strict=True)}
+    yield from _metric(name, "histogram", "How long look-ups of requests took.", {
+        **steps, '_bucket{le="+Inf"}': many, "_sum": round(latency.seconds, 6), "_count": many,
+    })  # fmt: skip
+
+
+def resident_bytes() -> int | None:
+    """Bytes that the process has in memory, where the system says so."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return None
 
 
 _SOURCE = (

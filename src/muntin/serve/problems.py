@@ -10,15 +10,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from muntin.errors import MuntinError, NameTaken, NotFound, NoValue, SqlError, WindowTooLarge
+from muntin.errors import CheckpointError, MuntinError, NameTaken, NotFound, NoValue, SqlError, WindowTooLarge
 from muntin.serve.answers import Gone
 from muntin.serve.log import LogError
 from muntin.serve.producers import OutOfSequence
 from muntin.serve.settings import Busy, Stopped, TooSlow
 
 _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
-    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (NotFound, 404), (NameTaken, 409), (OutOfSequence, 409),
-    (WindowTooLarge, 422), (NoValue, 422), (TooSlow, 408),
+    (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (CheckpointError, 507), (NotFound, 404),
+    (NameTaken, 409), (OutOfSequence, 409), (WindowTooLarge, 422), (NoValue, 422), (TooSlow, 408),
 )  # fmt: skip
 
 

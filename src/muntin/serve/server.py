@@ -110,7 +110,8 @@ def _told(options: OptionsSyntax) -> str:
 
 
 def serve(script: Path, folder: Path, port: Port, settings: Settings, log_format: str = "text") -> None:
-    """Run until SIGTERM or Ctrl-C; then finish what waits and write a checkpoint."""
+    """Run until SIGTERM or Ctrl-C; then finish what waits and write a checkpoint. An error if it can take no more
+    changes before: whoever has started it is to start it again."""
     try:
         from muntin.serve.http import make_app
         from muntin.serve.listen import listen
@@ -130,10 +131,15 @@ def serve(script: Path, folder: Path, port: Port, settings: Settings, log_format
     service.answers.crier = crier
     gc.freeze()  # a search for garbage among the objects of ten thousand queries stops all look-ups, and finds none
     try:
-        listen(make_app(service, tokens, port.limits, port.origins), port, service.answers.dismiss)
+        app = make_app(service, tokens, port.limits, port.origins)
+        listen(app, port, service.answers.dismiss, service.when_failed)
     finally:
         service.stop()
         _log.info("stopped: all that was taken is in '%s'", folder)
+    if (failure := service.failure) is not None:
+        if isinstance(failure, MuntinError):
+            raise failure
+        raise MuntinError(f"the server has ended: {type(failure).__name__}: {failure}") from failure
 
 
 def read_script_file(script: Path) -> str:

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -25,21 +26,22 @@ import pyarrow as pa
 from muntin.arrow_bytes import stream_bytes
 from muntin.derived import refuse_pushing
 from muntin.engine import Engine
-from muntin.errors import MuntinError, NotFound
+from muntin.errors import CheckpointError, MuntinError, NotFound
 from muntin.serve.admission import admit
 from muntin.serve.answers import KeptAnswers
+from muntin.serve.applied import REPEATED, Applied, Wall
 from muntin.serve.checkpoints import Checkpoints
+from muntin.serve.closing import Closing
 from muntin.serve.connections import Connections
+from muntin.serve.keeping import Keeping
 from muntin.serve.log import Log, LogError
 from muntin.serve.look_ups import LookUps
 from muntin.serve.producers import Once, Producers
-from muntin.serve.record import Record, read_table, unpack_record
-from muntin.serve.replay import Replay
+from muntin.serve.record import Record
 from muntin.serve.script import Roster
 from muntin.serve.settings import Settings, Stopped
-from muntin.serve.taken import Lost, Taken
+from muntin.serve.taken import Taken
 from muntin.serve.waiting import Change, Waiting
-from muntin.shard.emit.portion import portions
 from muntin.shard.record_batch import to_record_batch, to_times
 from muntin.stream import Stream
 from muntin.table import Table
@@ -47,7 +49,9 @@ from muntin.view.folders import Folders
 
 _log = logging.getLogger("muntin.serve")
 _UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
-REPEATED: Any = object()  # what a change gives that was made before, under the same number of its producer
+_AGAIN = 1.0  # seconds after which answers that a full disk did not take are tried again
+
+__all__ = ["REPEATED", "Service"]
 
 
 class Service:
@@ -69,14 +73,6 @@ class Service:
         self._archive = folder / "archive"
         self.folders = Folders(self.settings.folders)
         self._delivered: dict[str, tuple[int, int]] = {}  # up to where sinks had come at the last checkpoint
-        self._now = 0  # the clock on the wall as the record at work has it, in microseconds
-        self.producers = Producers()
-        self._until: int | None = None  # how far time was promised to have come, by the records at work
-        self.streams: Mapping[str, Stream]  # as of the last statement: to ask for them waits for nobody
-        self.tables: Mapping[str, Table]
-        self._engine: Engine
-        self._roster: Roster
-        self._done: int  # the record that was applied last
         self._log = Log(folder / "log")
         try:
             self._answers = KeptAnswers(folder / "answers", self.settings.answers_seconds)
@@ -93,11 +89,12 @@ class Service:
         self._gate = threading.Lock()  # nothing comes behind the end
         self._is_stopping = False
         self.failure: BaseException | None = None  # why the writer ended, if nobody asked it to
+        self._when_failed: Callable[[], None] | None = None
         self._writer = threading.Thread(target=self._write, name="muntin writer", daemon=True)
         self._writer.start()
         try:
-            if script != self._roster.script:
-                admit(script, self._engine, self.folders)
+            if script != self._applied.roster.script:
+                admit(script, self.engine, self.folders)
                 self.change(Record("script", {"sql": script})).result()
         except BaseException:
             self.stop(is_kept=False)
@@ -109,7 +106,22 @@ class Service:
     @property
     def engine(self) -> Engine:
         """To look up in; whoever changes it goes through `change`."""
-        return self._engine
+        return self._applied.engine
+
+    @property
+    def streams(self) -> Mapping[str, Stream]:
+        """As of the last statement: to ask for them waits for nobody."""
+        return self._applied.streams
+
+    @property
+    def tables(self) -> Mapping[str, Table]:
+        """The same of tables."""
+        return self._applied.tables
+
+    @property
+    def producers(self) -> Producers:
+        """Who has numbered changes, and how far."""
+        return self._applied.producers
 
     @property
     def answers(self) -> KeptAnswers:
@@ -123,12 +135,12 @@ class Service:
 
     def incarnation(self, name: str) -> int | None:
         """Of a query, if there is one of this name."""
-        return self._roster.incarnations.get(name)
+        return self._applied.roster.incarnations.get(name)
 
     @property
     def queries(self) -> int:
         """How many are registered."""
-        return len(self._roster.incarnations)
+        return len(self._applied.roster.incarnations)
 
     @property
     def is_ready(self) -> bool:
@@ -144,6 +156,18 @@ class Service:
     def log_bytes(self) -> int:
         """Bytes of the log on disk."""
         return self._log.nbytes
+
+    @property
+    def unkept(self) -> int:
+        """Records of the log that no checkpoint knows of."""
+        return self._applied.done - self.keeping.record
+
+    def when_failed(self, do: Callable[[], None]) -> None:
+        """Have something done if the writer ends and nobody asked it to; at once if it has."""
+        with self._gate:
+            self._when_failed = do
+        if self.failure is not None:
+            do()
 
     def push(
         self, stream: str, table: pa.Table, body: bytes | None = None, once: Once | None = None
@@ -186,7 +210,7 @@ class Service:
 
     def execute(self, sql: str, once: Once | None = None) -> Future[Any]:
         """Statements that change something; what the last one gives."""
-        admit(sql, self._engine, self.folders)  # an error at the word, before anything is written
+        admit(sql, self.engine, self.folders)  # an error at the word, before anything is written
         return self.change(Record("execute", {"sql": sql}).called(once))
 
     def advance(self, until: int) -> Future[Any]:
@@ -217,10 +241,11 @@ class Service:
             self._waiting.stop()
         self._writer.join()
         self._connections.stop_sinks()
-        if is_kept and self.failure is None and self._done > self._checkpointed:
-            self._keep()
+        if is_kept and self.failure is None and self.unkept:
+            with suppress(MuntinError):  # what was taken is in the log
+                self._keep()
         self.look_ups.close()
-        self._engine.close()
+        self._applied.engine.close()
         self._answers.close()
         self._log.close()
 
@@ -229,42 +254,40 @@ class Service:
     def _write(self) -> None:
         group: list[Change] | None = None
         try:
-            while (group := self._waiting.gather(max(0.1, self._seconds_left()))) is not None:
+            while (group := self._waiting.gather(self._patience())) is not None:
                 self._do(group)
-                if self._is_due():
-                    self._keep()
+                if self.keeping.is_due(self._applied.done, self._log.written):
+                    with suppress(MuntinError):  # it has been told, and is tried again
+                        self._keep()
         except BaseException as error:
-            _log.exception("the writer has failed: no more changes are taken")
-            self.failure = error
+            _log.exception("the writer has failed, and the server ends: %s", error)
             with self._gate:
-                left = self._waiting.drain()
+                self.failure = error
+                left, tell = self._waiting.drain(), self._when_failed
             self._answers.dismiss()
             for each in (*(group or ()), *left):
                 if not each.done.done():
                     each.done.set_exception(Stopped(f"the service has stopped: {error}"))
+            if tell is not None:
+                tell()
+
+    def _patience(self) -> float:
+        """For how long the writer waits for changes before it looks at what else there is to do."""
+        left = max(0.1, self.keeping.seconds_left)
+        return min(left, _AGAIN) if self.closing.is_behind else left
 
     def _do(self, group: Sequence[Change]) -> None:
         """Log, apply and answer changes, in order."""
         logged = [each for each in group if each.record.do not in _UNLOGGED]
-        found: list[Any] = []
-        if logged:
-            now, last = time.time_ns() // 1_000, self._log.last + len(logged)
-            records = [
-                replace(each.record, told=each.record.told | {"at": now, "last": last}) for each in logged
-            ]
-            try:
-                self._log.append([each.pack() for each in records])
-            except LogError as error:
-                for waiting in logged:
-                    waiting.done.set_exception(error)
-                return
-            for number, record, waiting in zip(count(last - len(records) + 1), records, logged, strict=False):
-                found.append(self._tried(number, record, waiting.rows))
-                self.look_ups.answer()
-            self._close_windows(last, now)
+        try:
+            self.closing.go_on()
+        except LogError as error:  # no room for answers: what they are of must not go on
+            _refuse(logged, error)
+            logged = []
+        found = self._made(logged) if logged else []
         if any(each.record.do in ("execute", "script", "connect") for each in group):
-            self._connections.follow(self._roster)
-        for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
+            self._connections.follow(self._applied.roster)
+        for waiting, given in zip(logged, found, strict=False):  # now: what they closed has been given out
             if isinstance(given, MuntinError):
                 waiting.done.set_exception(given)
             else:
@@ -278,125 +301,97 @@ class Service:
                 except MuntinError as error:
                     waiting.done.set_exception(error)
 
-    def _tried(self, number: int, record: Record, rows: pa.RecordBatch | None = None) -> Any:
-        """What a record gives, or its error."""
+    def _made(self, changes: Sequence[Change]) -> list[Any]:
+        """What changes give, once they are in the log; nothing if it does not take them, and then they know."""
+        now, last = time.time_ns() // 1_000, self._log.last + len(changes)
+        records = [
+            replace(each.record, told=each.record.told | {"at": now, "last": last}) for each in changes
+        ]
         try:
-            return self._apply(number, record, rows)
-        except Lost:  # by a replay: what was taken once cannot be left out in silence
-            raise
-        except MuntinError as error:
-            return error
-
-    def _apply(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
-        """Do what a record says, unless its producer has sent it before; the same when it is done again. An error has
-        changed nothing."""
-        self._now, self._done = record.told["at"], number
-        if record.once is not None and self.producers.has(record.once):
-            return REPEATED
-        found = self._make(number, record, rows)
-        if record.once is not None:
-            self.producers.add(record.once)
-        return found
-
-    def _make(self, number: int, record: Record, rows: pa.RecordBatch | None) -> Any:
-        match record.do:
-            case "push":
-                batch = read_table(record.body) if rows is None else rows
-                self._engine.push(record.told["stream"], batch)
-                return batch.num_rows
-            case "take":
-                return self._roster.take(self._engine, record, self._replay)
-            case "load":
-                batch = read_table(record.body) if rows is None else rows
-                self._engine.load(record.told["table"], batch)
-                return batch.num_rows
-            case "execute":
-                return self._stated(lambda: self._roster.execute(self._engine, record.told["sql"], number))
-            case "script":
-                return self._stated(
-                    lambda: self._roster.follow_script(self._engine, record.told["sql"], number)
-                )
-            case "advance":
-                self._until = record.told["until"]
-                return None
-        raise LogError(f"record {number} of the log asks for '{record.do}', which this version does not know")
-
-    def _stated(self, work: Callable[[], Any]) -> Any:
-        """What statements give; streams and tables may be others then."""
-        found = work()
-        self.streams, self.tables = self._engine.streams, self._engine.tables
-        return found
-
-    def _close_windows(self, number: int, now: int) -> None:
-        """Give out what closed by the records up to this one."""
-        until, self._until = self._until, None
-        for portion, given in enumerate(portions(self._engine, until)):
-            self._answers.take((number, portion), now, given, self._roster.incarnations)
+            self._log.append([each.pack() for each in records])
+        except LogError as error:
+            _refuse(changes, error)
+            return []
+        found: list[Any] = []
+        for number, record, waiting in zip(count(last - len(records) + 1), records, changes, strict=False):
+            found.append(self._applied.tried(number, record, waiting.rows))
             self.look_ups.answer()
+        try:
+            self.closing.close()
+        except (
+            LogError
+        ) as error:  # the changes are made, and what they closed is given out when there is room
+            _log.error("changes are refused until answers can be kept: %s", error)
+        return found
 
     # -- checkpoints and starts --------------------------------------------------------------------
 
-    def _seconds_left(self) -> float:
-        return self._checkpointed_at + self.settings.checkpoint_seconds - time.monotonic()
-
-    def _is_due(self) -> bool:
-        if self._done == self._checkpointed:
-            return False
-        return self._seconds_left() <= 0 or self._log.written - self._logged > self.settings.checkpoint_bytes
-
     def _keep(self) -> int:
-        """Write a checkpoint, and let go of what only older ones need."""
-        self._checkpointed_at = time.monotonic()
-        self._answers.sync()
-        numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
-        delivered = self._connections.delivered()
-        note = {
-            "record": self._done, "numbers": numbers, "roster": self._roster.note(),
-            "producers": self.producers.note(),
-            "delivered": {name: list(place) for name, place in delivered.items()},
-        }  # fmt: skip
-        self._engine.checkpoint(self._checkpoints.path(self._done), note=note)
-        self._checkpointed, self._logged = self._done, self._log.written
-        self._log.forget(self._checkpoints.forget_old())
-        self._answers.forget(time.time_ns() // 1_000, min(delivered.values(), default=None))
-        return self._done
+        """Write a checkpoint, and let go of what only older ones need; the record it stands at."""
+        try:
+            self.closing.go_on()
+            self._answers.sync()
+            applied, delivered = self._applied, self._connections.delivered()
+            numbers = {str(incarnation): number for incarnation, number in self._answers.numbers.items()}
+            note = {
+                "record": applied.done, "numbers": numbers, "roster": applied.roster.note(),
+                "producers": applied.producers.note(),
+                "delivered": {name: list(place) for name, place in delivered.items()},
+            }  # fmt: skip
+            applied.engine.checkpoint(self._checkpoints.path(applied.done), note=note)
+            self.keeping.kept(applied.done, self._log.written)
+            self._log.forget(self._checkpoints.forget_old())
+            self._answers.forget(time.time_ns() // 1_000, min(delivered.values(), default=None))
+        except Exception as error:  # whatever it was: state is as it was
+            self.keeping.failed(error)
+            if isinstance(error, MuntinError):
+                raise
+            raise CheckpointError(f"no checkpoint can be written: {type(error).__name__}: {error}") from error
+        return applied.done
 
     def _open(self, folder: Path) -> None:
         """From the newest good checkpoint, and the records behind it."""
         began = time.monotonic()
         self._checkpoints = Checkpoints(folder / "checkpoints")
-        self._engine, self._roster, self._done = self._restored()
+        self._applied = self._restored()
+        done = self._applied.done
+        self.keeping = Keeping(self.settings, done, self._checkpoints.written_at(done))
         self._connections = Connections(self, self._delivered)
-        self._replay = Replay(self._engine, self.folders, self.settings.skips_lost)
-        self.look_ups = LookUps(self._engine)
-        self.streams, self.tables = self._engine.streams, self._engine.tables
-        self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
-        records, now, is_open = self._log.last - self._done, 0, False
-        for number, data in self._log.read(self._done + 1):
-            record = unpack_record(data)
-            now, is_open = record.told["at"], record.told["last"] != number
-            self._tried(number, record)  # whoever asked was told of an error then
+        self.look_ups = LookUps(self._applied.engine)
+        self.closing = Closing(self._applied, self._answers, self.look_ups)
+        is_open = False
+        for number, data in self._log.read(done + 1):
+            is_open = self._applied.again(number, data)
             if not is_open:
-                self._close_windows(number, now)
-        self._replay.close()
+                self.closing.close()
+        self._applied.end_replay()
         if is_open:  # of records that were logged together the last ones are lost, and nobody was told of any
-            self._close_windows(self._done, now)
+            self.closing.close()
         if self._log.cut_off:
             _log.warning(
                 "%d bytes at the end of the log were never acknowledged and are cut off", self._log.cut_off
             )
-        _log.info("opened %s; records done again: %d, in %.1f s", folder, records, time.monotonic() - began)
+        if self._applied.tell_skipped(done, self._log.last):
+            self._keep()  # so that the next start does not meet what was passed over
+        many, seconds = self._log.last - done, time.monotonic() - began
+        _log.info("opened %s; records done again: %d, in %.1f s", folder, many, seconds)
 
-    def _restored(self) -> tuple[Engine, Roster, int]:
+    def _restored(self) -> Applied:
+        wall = Wall()
         options: dict[str, Any] = {
             "archive": self._archive, "folders": [self._archive, *self.settings.folders],
-            "clock": lambda: self._now, "portion_rows": 100_000, "threads": self.settings.threads,
+            "clock": lambda: wall.at, "portion_rows": 100_000, "threads": self.settings.threads,
         }  # fmt: skip
         engine = self._checkpoints.restored(self._log.first, options)
         if engine is None:
-            return Engine(**options), Roster(), 0
-        delivered = engine.note.get("delivered", {})
-        self._delivered = {name: (place[0], place[1]) for name, place in delivered.items()}
-        self._answers.numbers = {int(name): number for name, number in engine.note["numbers"].items()}
-        self.producers = Producers(engine.note.get("producers", ()))
-        return engine, Roster.read(engine.note["roster"]), int(engine.note["record"])
+            return Applied(Engine(**options), Roster(), Producers(), 0, wall, self.settings)
+        note = engine.note
+        self._delivered = {name: (place[0], place[1]) for name, place in note.get("delivered", {}).items()}
+        self._answers.numbers = {int(name): number for name, number in note["numbers"].items()}
+        producers, roster = Producers(note.get("producers", ())), Roster.read(note["roster"])
+        return Applied(engine, roster, producers, int(note["record"]), wall, self.settings)
+
+
+def _refuse(changes: Sequence[Change], error: MuntinError) -> None:
+    for each in changes:
+        each.done.set_exception(error)

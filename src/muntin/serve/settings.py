@@ -20,6 +20,7 @@ class Settings:
     folders: tuple[Path, ...] = ()  # that files of BACKFILL, sources and sinks must lie in
     threads: int = 1  # that share the work of large batches and answers
     skips_lost: bool = False  # go on without messages that a source has no more
+    skipped: frozenset[int] = frozenset()  # records of the log that a start passes over
 
 
 class Busy(MuntinError):

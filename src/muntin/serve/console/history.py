@@ -6,12 +6,10 @@ Counters only grow; whoever draws them takes differences. Of each query the answ
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +17,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from muntin.arrays import Ints
 from muntin.serve.json_text import json_value
+from muntin.serve.metrics import resident_bytes
 from muntin.serve.service import Service
 
 SECONDS = 2.0  # between samples
@@ -113,7 +112,7 @@ def sample(service: Service) -> dict[str, Any]:
         "dropped": service.answers.dropped,
         "log_bytes": service.log_bytes,
         "answers_bytes": service.answers.nbytes,
-        "memory": _memory(),
+        "memory": resident_bytes(),
         "ready": service.is_ready,
     }
 
@@ -121,10 +120,3 @@ def sample(service: Service) -> dict[str, Any]:
 def _lag(watermark: np.datetime64 | None, now: float) -> float | None:
     """Seconds that the watermark is behind the clock on the wall."""
     return None if watermark is None else round(now - watermark.astype(np.int64) / 1e6, 3)
-
-
-def _memory() -> int | None:
-    """Bytes that the process has in memory, where the system says so."""
-    with suppress(OSError, ValueError, IndexError):
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return None
