@@ -9,9 +9,6 @@ REMARKS = {
     ("spark", "0765d894406a"): """\
 Rates by the clock are those of a machine that others used as well, as the load average below says: look at CPU
 seconds.""",
-    ("cold_start", "54604224eb09"): """\
-Out of date: since then `import muntin` has come to load the engine only when it is used, and fewer functions are
-compiled ([0092](decisions/0092-fewer-functions-to-compile.md)). What stands under *import* belongs to *engine* now.""",
 }
 
 
