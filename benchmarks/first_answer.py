@@ -1,4 +1,4 @@
-"""The child process of `cold_start`: prints the seconds of each phase as JSON."""
+"""The child process of `cold_start`: prints the CPU seconds of each phase, and of the clock to the answer, as JSON."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from itertools import pairwise
 
 def main(queries: int) -> None:
     """Go from nothing to an answer; `queries` of the demo are registered on the way."""
-    stamps = [time.perf_counter()]
+    began, stamps = time.perf_counter(), [time.process_time()]
     import muntin
 
-    _ = muntin.Engine  # in case it is imported on first use
-    stamps.append(time.perf_counter())
-    engine = muntin.Engine()
-    stamps.append(time.perf_counter())
+    stamps.append(time.process_time())
+    engine = muntin.Engine()  # loads what an engine needs
+    stamps.append(time.process_time())
 
     # Drawing the events is not part of any phase.
+    drawing = time.perf_counter()
     from muntin.demo.trades import SUBSCRIPTIONS, subscription_rows, trade_queries
     from muntin.testing import TradeStream
 
@@ -26,25 +26,25 @@ def main(queries: int) -> None:
     batch = next(stream.batches(20_000, 20_000))
     texts = trade_queries(queries)
     rows = subscription_rows(3, stream) if "subscriptions_met" in texts else None
-    drawn = time.perf_counter()
-    shift = drawn - stamps[-1]
+    shift = time.process_time() - stamps[-1]
+    began += time.perf_counter() - drawing
     engine.execute(stream.create_statement)
     if rows is not None:
         engine.execute(SUBSCRIPTIONS)
         engine.load("subscriptions", rows)
     engine.register_many(texts)
-    stamps.append(time.perf_counter() - shift)
+    stamps.append(time.process_time() - shift)
     engine.push(stream.name, batch)
-    stamps.append(time.perf_counter() - shift)
+    stamps.append(time.process_time() - shift)
     answer = engine.lookup("market")
-    stamps.append(time.perf_counter() - shift)
-    cpu = time.process_time()  # since the process began, drawing the events included
+    stamps.append(time.process_time() - shift)
+    total = time.perf_counter() - began
     engine.advance()
-    stamps.append(time.perf_counter() - shift)
+    stamps.append(time.process_time() - shift)
     check(batch, answer)
     phases = ("import", "engine", "register", "push", "lookup", "advance")
     spans = [after - before for before, after in pairwise(stamps)]
-    json.dump(dict(zip(phases, spans, strict=True)) | {"cpu": cpu}, sys.stdout)
+    json.dump(dict(zip(phases, spans, strict=True)) | {"total": total}, sys.stdout)
 
 
 def check(batch, answer) -> None:

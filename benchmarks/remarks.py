@@ -5,16 +5,13 @@ from __future__ import annotations
 # Commits of branches that were rewritten before they were merged. A test compares with git.
 LOST = frozenset({"0073da82526c", "6d1afe757634", "7248938a62cb", "d712cdcfdaaf"})
 
-_REMARKS = {
-    ("archive_probes", "c8ae6f99aeae+"): """\
-The scans say little: each was made once, while other processes worked on the machine, and the same results took
-hundreds of times as long in one archive as in another. Their CPU time was not recorded. Of probes, look at CPU.""",
-    ("cold_start", "54604224eb09"): """\
-Out of date: since then `import muntin` has come to load the engine only when it is used, and fewer functions are
-compiled ([0092](decisions/0092-fewer-functions-to-compile.md)). What stands under *import* belongs to *engine* now.""",
+REMARKS = {
+    ("spark", "0765d894406a"): """\
+Rates by the clock are those of a machine that others used as well, as the load average below says: look at CPU
+seconds.""",
 }
 
 
 def remark_on(name: str, commit: str) -> str:
     """What has to be said of a result, if anything."""
-    return _REMARKS.get((name, commit), "")
+    return REMARKS.get((name, commit), "")

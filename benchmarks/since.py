@@ -19,7 +19,7 @@ Better = Literal["more", "less"]
 # Of each result the column that says most, and whether more of it is better.
 MAIN: dict[str, tuple[str, Better]] = {
     "adaptive": ("total", "less"), "approx_distinct": ("push", "less"), "archive_probes": ("cpu_ms", "less"),
-    "backfill": ("cpu", "less"), "cold_start": ("total", "less"), "collective_index": ("look_up", "less"),
+    "backfill": ("cpu", "less"), "cold_start": ("cpu", "less"), "collective_index": ("look_up", "less"),
     "decimals": ("ours_ms", "less"), "demo_rate": ("rate", "more"), "emission": ("together_us", "less"),
     "feature_sets": ("rate", "more"), "filters": ("events_per_cpu_second", "more"), "fraud_rules": ("rate", "more"),
     "having": ("index_us", "less"), "join": ("push", "more"), "key_filters": ("now_us", "less"),

@@ -46,6 +46,7 @@ FIGURES = {
     "x17": "arasu_manku.x17_samples",
     "native": "spark.native",
     "filters": "rules.filters",
+    "subscriptions": "rules.subscriptions",
     "queries": "peers.queries",
 }
 

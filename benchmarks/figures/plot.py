@@ -14,6 +14,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.figures.page import MODE_TITLES, Record, rows_of, short
@@ -71,6 +72,7 @@ class Chart:
     has_one_scale: bool = True  # the same values of y in all panels
     x_text: Callable[[float], str] = "{:,.0f}".format  # of numbers on a scale of powers of ten
     says_ends: bool = False  # beside the name of a line that stops before the others
+    has_legend: bool = False  # one above all panels, in place of names beside the lines
 
     def draw(self, record: Record, path: Path) -> None:
         """Write the figure; the same record gives the same file."""
@@ -92,14 +94,27 @@ class Chart:
                 self._draw_lines(panel, self._rows(record, mode))
                 panel.set_title(title)
                 panel.set_xlabel(self.x_label)
-            for panel in panels[::across]:
+            for panel in panels[::across] if self.has_one_scale else panels:
                 panel.set_ylabel(self.y_label)
             for panel in panels:
                 low, high = panel.get_ylim()
                 panel.set_ylim(low if self.is_log_y else 0, high)
             for panel, mode in zip(panels, shown, strict=True):
                 self._name_lines(panel, self._rows(record, mode))
-            figure.tight_layout(w_pad=2.5)
+            figure.tight_layout(
+                w_pad=2.5, rect=(0, 0, 1, 1 - 0.35 / (height * down) if self.has_legend else 1)
+            )
+            if self.has_legend:
+                handles = [
+                    Line2D([], [], color=COLOURS[name], linewidth=1.8, marker="o") for name in self.names
+                ]
+                figure.legend(
+                    handles,
+                    list(self.names.values()),
+                    loc="upper center",
+                    ncols=len(self.names),
+                    frameon=False,
+                )
             metadata = {"Date": None} if path.suffix == ".svg" else None
             figure.savefig(path, metadata=metadata, dpi=110)
             plt.close(figure)
@@ -126,7 +141,9 @@ class Chart:
         panel.yaxis.set_minor_formatter(NullFormatter())
         panel.tick_params(which="minor", length=0)
         low, high = panel.get_ylim()
-        if self.is_log_y and high < 10 * low:  # hardly one power of ten is among them
+        if (
+            self.is_log_y and np.floor(np.log10(high)) - np.ceil(np.log10(low)) < 1
+        ):  # at most one power of ten
             panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5, 7)))
         values = {row[self.x] for row in rows}
         if self.places:
@@ -157,8 +174,9 @@ class Chart:
         places = spread_out(wanted, GAP)
         up = max(0.0, -min(places.values()))  # no name below the panel, among those of its scale
         for name, place in places.items():
+            end = self._end(rows, name)
             panel.annotate(
-                self.names[name] + self._end(rows, name),
+                end.removeprefix(", ") if self.has_legend else self.names[name] + end,
                 (1.02, place + up),
                 xycoords="axes fraction",
                 va="center",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -15,6 +16,8 @@ from benchmarks.figures.arasu_widom.substreams import LONGEST, Indexed, Naive, s
 from benchmarks.figures.arasu_widom.trade_day import look_ups, trade_day
 from benchmarks.figures.arasu_widom.workload import lifted, mixed_inputs, uniform_runs, values
 from benchmarks.figures.page import fill, pages, rows_of
+from benchmarks.figures.peers.queries import PANELS
+from benchmarks.machine import ROOT
 from effort import THOROUGH
 
 COMPONENT = {"quantile_tree": "quantile"}
@@ -117,6 +120,38 @@ def test_pages_are_what_the_results_say():
     assert pages()
     for page in pages():
         assert page.read_text() == fill(page.read_text(), part_of), "run: python -m benchmarks.figures --draw"
+
+
+def test_panels_with_scales_of_their_own_say_each_what_they_count(tmp_path):
+    """And one legend above them names the lines, wherever they end."""
+    rows = [
+        {"mode": mode, "queries": count, "muntin": 1e6 * count, "polars": 2e6}
+        for mode in PANELS
+        for count in (1, 10)
+    ]
+    module_of("queries").CHART.draw({"rows": rows}, tmp_path / "made.svg")
+    drawn = (tmp_path / "made.svg").read_text()
+    assert drawn.count("<!-- per CPU second -->") == len(PANELS)
+    assert drawn.count("<!-- polars -->") == 1
+
+
+def test_pictures_of_the_readme_were_measured_in_peace():
+    """Or, before that was noted, while hardly anything ran besides."""
+    shown = re.findall(r"docs/reproduce/[\w-]+-(\w+)\.svg", (ROOT / "README.md").read_text())
+    assert shown
+    for name in shown:
+        machine = module_of(name).record()["machine"]
+        peace = machine.get("peace")
+        assert not peace["disturbed"] if peace else machine["load"] <= 1.0, name
+
+
+def test_kinds_that_were_not_measured_are_named():
+    """In words instead of an empty table."""
+    shown = {"rows": [{"mode": "Joins", "why": ""}], "parameters": {"runs": 1}, "machine": {}}
+    said = module_of("queries").measured(shown)
+    assert "*Joins*: one run." in said
+    assert "Not measured yet: *Windows per key*" in said
+    assert "|" not in module_of("queries").streams_table(shown)
 
 
 def test_unknown_figure_is_refused(capsys):

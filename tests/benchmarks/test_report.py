@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from benchmarks.__main__ import BENCHMARKS, first_line, main
 from benchmarks.machine import git
 from benchmarks.measure import RESULTS, Column, Result, measure
-from benchmarks.remarks import LOST
+from benchmarks.remarks import LOST, REMARKS
 from benchmarks.report import PAGE, how_measured, page_text, section
 from benchmarks.workloads import LONGEST, WindowSet
 
@@ -104,3 +105,12 @@ def test_what_has_no_result_is_said(tmp_path, capsys):
     main(["--list"])
     without = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "Not measured yet" in line]
     assert without == [name for name in BENCHMARKS if not (RESULTS / f"{name}.json").exists()]
+
+
+def test_a_remark_goes_when_its_result_is_measured_again():
+    """So no remark is about a result that is not there."""
+    there = {
+        (record["name"], record["commit"])
+        for record in map(json.loads, map(Path.read_text, RESULTS.glob("*.json")))
+    }
+    assert set(REMARKS) <= there

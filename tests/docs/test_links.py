@@ -47,3 +47,12 @@ def test_every_page_of_the_site_stands_in_its_navigation():
     assert len(named) == len(set(named))
     missing = set(ROOT.glob("docs/**/*.md")) - set(named) - {ROOT / "docs" / "index.md"}
     assert not {page for page in missing if page.name != "README.md"}
+
+
+def test_no_two_pages_of_the_navigation_have_one_title():
+    """A reader of the sidebar sees titles alone."""
+    index = ROOT / "docs" / "index.md"
+    named = {(index.parent / target).resolve() for target in relative(index) if target.endswith(".md")}
+    titles = [page.read_text().partition("\n")[0] for page in sorted(named)]
+    assert len(titles) > 25
+    assert len(set(titles)) == len(titles)

@@ -13,7 +13,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from benchmarks.figures.page import Record
 from benchmarks.figures.plot import COLOURS, STYLE
 
-ROOM = 0.18  # of the width between the least and the greatest ratio, on either side: for the numbers
+ROOM = 0.26  # of the width between the least and the greatest ratio, on either side: for the numbers
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class RatioChart:
             panel.annotate(
                 percent(ratio), (ratio, place), xytext=(6 * side, 0), textcoords="offset points",
                 ha="left" if side > 0 else "right", va="center", color=colour, fontsize=8.5,
+                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8},  # no line of the grid through a sign
             )  # fmt: skip
         panel.tick_params(axis="y", length=0)
 
@@ -112,8 +113,8 @@ def percent(ratio: float) -> str:
     """How much more or less.
 
     >>> percent(1.224), percent(0.98), percent(1.0), percent(12.3)
-    ('+22 %', '-2 %', '0 %', '12 times')
+    ('+22 %', '−2 %', '0 %', '12 times')
     """
     if ratio >= 3:
         return f"{ratio:.0f} times" if ratio >= 9.95 else f"{ratio:.1f} times"
-    return "0 %" if round(100 * (ratio - 1)) == 0 else f"{100 * (ratio - 1):+.0f} %"
+    return "0 %" if round(100 * (ratio - 1)) == 0 else f"{100 * (ratio - 1):+.0f} %".replace("-", "−")

@@ -49,8 +49,36 @@ def rates_table(shown: Record) -> str:
     return table_text(columns, rows)
 
 
+def measured(shown: Record) -> str:
+    """What the result holds, how often it was measured, and what is still to be measured."""
+    there = [kind for kind in PANELS if rows_of(shown, kind)]
+    lacking = [kind for kind in PANELS if kind not in there]
+    if not rows_of(shown, streams.TITLE):
+        lacking.append("anything beside Flink and Spark")
+    runs, disturbed = shown["parameters"]["runs"], (shown["machine"].get("peace") or {}).get("disturbed")
+    told = [
+        f"**What is measured.** {_listed(there)}: {'one run' if runs == 1 else f'medians of {runs} runs'}."
+    ]
+    if disturbed:
+        told.append("The machine was busy with other work: look at large differences, not at small ones.")
+    if lacking:
+        told.append(f"Not measured yet: {_listed(lacking)}.")
+    return " ".join(told)
+
+
+def _listed(names: list[str]) -> str:
+    """Names in a sentence.
+
+    >>> _listed(["Windows per key", "Joins"])
+    '*Windows per key*, *Joins*'
+    """
+    return ", ".join(f"*{name}*" for name in names)
+
+
 def streams_table(shown: Record) -> str:
-    """Rates beside stream processors."""
+    """Rates beside stream processors, if there are any."""
+    if not rows_of(shown, streams.TITLE):
+        return "*Not measured yet.*"
     names = {"muntin": "muntin", "flink": "Flink", "spark": "Spark's windows"}
     columns = [{"key": "queries", "label": "queries", "format": ",d"}]
     columns += [{"key": name, "label": label, "format": ">"} for name, label in names.items()]
@@ -109,8 +137,9 @@ CHART = Chart(
     columns=3,
     has_one_scale=False,
     says_ends=True,
+    has_legend=True,
 )
 PARTS = {
-    "image": image, "table": rates_table, "streams": streams_table, "slower": slower, "left_out": left_out,
-    "origin": origin_text,
+    "image": image, "measured": measured, "table": rates_table, "streams": streams_table,
+    "slower": slower, "left_out": left_out, "origin": origin_text,
 }  # fmt: skip

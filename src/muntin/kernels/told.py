@@ -8,6 +8,7 @@ below the cell; they are warnings for that reason alone. To be spared them:
 from __future__ import annotations
 
 import logging
+from threading import Event, Thread
 from time import monotonic
 from typing import Any
 
@@ -20,12 +21,13 @@ _EVERY = 1.0  # seconds between two lines
 
 
 class Compiling(Listener):  # type: ignore[misc]
-    """Tells when the first kernel is compiled, and then now and then which one is."""
+    """Tells when the first kernel is compiled, and then every second which one is: one alone may take several."""
 
     def __init__(self) -> None:
         self.kernels = 0
         self._begun = self._told = 0.0
         self._depth = 0  # a kernel compiles those that it calls; Numba's lock is held meanwhile
+        self._is_done = Event()
 
     def on_start(self, event: Any) -> None:
         function = event.data["dispatcher"].py_func
@@ -34,22 +36,27 @@ class Compiling(Listener):  # type: ignore[misc]
             "muntin."
         ):  # code of a text has no module
             return
-        now = monotonic()
         self.kernels += 1
         if self.kernels == 1:
-            self._begun = self._told = now
+            self._begun = self._told = monotonic()
             _log.warning(
                 "muntin: compiling kernels for first use, 5 to 20 s on an idle machine %s", _where_they_go()
             )
-        elif now - self._told >= _EVERY:
-            self._told = now
-            _log.warning(
-                "muntin: %d kernels compiled in %.0f s; now %s in %s",
-                self.kernels - 1, now - self._begun, function.__name__, function.__module__,
-            )  # fmt: skip
+        self._is_done = Event()
+        Thread(target=self._tell, args=(function, self._is_done), daemon=True).start()
 
     def on_end(self, event: Any) -> None:
         self._depth -= 1
+        if self._depth == 0:
+            self._is_done.set()
+
+    def _tell(self, function: Any, is_done: Event) -> None:
+        while not is_done.wait(max(0.0, self._told + _EVERY - monotonic())):
+            self._told = monotonic()
+            _log.warning(
+                "muntin: %d kernels compiled in %.0f s; now %s in %s",
+                self.kernels - 1, self._told - self._begun, function.__name__, function.__module__,
+            )  # fmt: skip
 
 
 def _where_they_go() -> str:
