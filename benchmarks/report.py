@@ -100,7 +100,7 @@ def why_wide(record: dict[str, Any], spreads: list[float], points: str) -> str:
     the run itself is 1). The spread is of the slowest of 11 runs and the fastest; what is shown is their median.
     """
     wide = sum(each > WIDE for each in spreads)
-    if not wide:
+    if not wide or "machine" not in record:  # a result that has not been saved has none
         return ""
     machine, runs = record["machine"], record["parameters"].get("runs", "some")
     if record.get("why_wide"):

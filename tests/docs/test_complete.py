@@ -85,7 +85,7 @@ def test_changelog_has_a_waiting_slot():
 
 
 def test_readme_is_short():
-    """Ten minutes: ten lines embedded and on Spark, what can be asked, when to use something else, where next."""
+    """Ten minutes: a program embedded and on Spark, what can be asked, when to use something else, where next."""
     assert len((ROOT / "README.md").read_text().splitlines()) <= 152
 
 
