@@ -94,10 +94,10 @@ class Service:
         try:
             if script != self._applied.roster.script:
                 self.change(Record("script", {"sql": script})).result()
+            self.change(Record("connect")).result()
         except BaseException:
             self.stop(is_kept=False)
             raise
-        self.change(Record("connect")).result()
 
     # -- what callers ask for ----------------------------------------------------------------------
 
