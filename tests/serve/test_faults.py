@@ -185,6 +185,23 @@ def test_windows_that_cannot_be_closed(
     service.stop()
 
 
+def test_no_checkpoint_hides_that_windows_cannot_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(tmp_path, SCRIPT, QUIET)
+    faults = iter([LogError("there is no room"), Unapplied("windows up to record 1 cannot be closed")])
+
+    def fail() -> None:
+        raise next(faults)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.closing, "go_on", fail)
+        with pytest.raises(Stopped, match="windows up to record 1 cannot be closed"):
+            service.checkpoint().result()
+    assert isinstance(service.failure, Unapplied)
+    service.stop()
+
+
 class Disk:
     """A disk on which there is no room in some folders, for a time. Half of what is written gets there before."""
 
