@@ -264,6 +264,20 @@ def test_answers_that_no_column_holds(answer: str, why: str) -> None:
     assert list(engine.streams) == ["m"]
 
 
+def test_null_alone_is_a_bigint_as_a_column() -> None:
+    engine = muntin.Engine()
+    engine.execute(
+        f"{STREAM}; CREATE STREAM empty AS SELECT ts, CASE WHEN v > 3 THEN NULL END AS nothing FROM s"
+    )
+    assert engine.streams["empty"].schema.field("nothing").type == pa.int64()
+    engine.execute(
+        "REGISTER QUERY q AS SELECT COUNT(nothing) AS n, SUM(nothing) AS v FROM empty [RANGE 1 HOUR]"
+    )
+    engine.push("s", {"ts": [1], "k": ["a"], "v": [4]})
+    [row] = engine.lookup("q").to_pylist()
+    assert (row["n"], row["v"]) == (0, None)
+
+
 def test_nobody_pushes_derived_streams(cascades: muntin.Engine) -> None:
     """Their events follow from others."""
     for stream in ("big", "busies"):

@@ -58,6 +58,8 @@ def test_what_is_not_there_is_made_once(tmp_path: Path) -> None:
 
 def test_names_that_utf8_cannot_say(engine: Engine) -> None:
     """Half of a surrogate pair: neither a checkpoint nor an answer could have it."""
+    engine.register("SELECT k, SUM(n) AS v FROM s [RANGE 1 HOUR] GROUP BY k", "plain")
+    engine.push("s", {"ts": [1], "k": ["a"], "n": [3]})
     for name in ("\ud800", "a\udfff"):
         with pytest.raises(MuntinError, match="UTF-8 cannot say a query's name"):
             engine.register(SUM, name)
@@ -66,7 +68,7 @@ def test_names_that_utf8_cannot_say(engine: Engine) -> None:
         with pytest.raises(MuntinError, match="UTF-8 cannot say name"):
             Table(name, pa.schema([("k", pa.int64())]), ("k",))
         with pytest.raises(MuntinError, match="is not a value of key 'k'"):
-            engine.value("q", name)
+            engine.value("plain", name)
 
 
 def test_drop_if_exists(engine: Engine) -> None:

@@ -118,11 +118,13 @@ def test_a_source_goes_on_behind_what_was_passed_over(tmp_path: Path, poisoned: 
     )
     script += "REGISTER QUERY total AS SELECT SUM(n) AS n FROM s [RANGE 1 HOUR]"
     settings = Settings(checkpoint_seconds=1e9, folders=(given,))
-    (given / "1.csv").write_text(f"ts,n\n0,{POISON}\n")
     service = Service(tmp_path / "data", script, settings)
+    (given / "1.csv").write_text(f"ts,n\n0,{POISON}\n")
     until(lambda: service.failure is not None)
     service.stop()
     number = service._log.last
+    with pytest.raises(Unapplied):
+        Service(tmp_path / "data", script, settings)
     (given / "2.csv").write_text("ts,n\n0,3\n")
     skipping = Settings(checkpoint_seconds=1e9, folders=(given,), skipped=frozenset([number]))
     service = Service(tmp_path / "data", script, skipping)
@@ -183,6 +185,23 @@ def test_windows_that_cannot_be_closed(
     service.stop()
 
 
+def test_no_checkpoint_hides_that_windows_cannot_be_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(tmp_path, SCRIPT, QUIET)
+    faults = iter([LogError("there is no room"), Unapplied("windows up to record 1 cannot be closed")])
+
+    def fail() -> None:
+        raise next(faults)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(service.closing, "go_on", fail)
+        with pytest.raises(Stopped, match="windows up to record 1 cannot be closed"):
+            service.checkpoint().result()
+    assert isinstance(service.failure, Unapplied)
+    service.stop()
+
+
 class Disk:
     """A disk on which there is no room in some folders, for a time. Half of what is written gets there before."""
 
@@ -214,8 +233,6 @@ def test_no_room_for_answers(tmp_path: Path, disk: Disk, caplog: pytest.LogCaptu
     for _ in range(2):
         with pytest.raises(LogError, match="answers' cannot be written: No space left on device"):
             service.push("s", event(4, 21)).result()
-        with pytest.raises(LogError):
-            service.checkpoint().result()
     assert service._log.last == last
     assert given_out(service) == []
     assert service.engine.value("total") == 3
@@ -224,8 +241,14 @@ def test_no_room_for_answers(tmp_path: Path, disk: Disk, caplog: pytest.LogCaptu
     until(lambda: not service.closing.is_behind)
     told = given_out(service)
     assert told
-    assert service.push("s", event(4, 21)).result() == 1
+    disk.full = {"answers"}
+    assert service.push("s", event(4, 40)).result() == 1
+    with pytest.raises(LogError):  # a checkpoint would leave answers behind that are nowhere
+        service.checkpoint().result()
+    disk.full = set()
+    assert service.push("s", event(4, 41)).result() == 1
     service.checkpoint().result()
+    assert len(given_out(service)) > len(told)
     service.stop(is_kept=False)
     service = Service(tmp_path, SCRIPT, QUIET)
     assert given_out(service)[: len(told)] == told

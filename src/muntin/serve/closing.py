@@ -42,7 +42,9 @@ class Closing:
 
     def go_on(self) -> None:
         """The same, from where it stopped."""
-        self._answers.keep_owed()
+        if self._answers.owes:
+            self._answers.keep_owed()
+            _log.info("answers can be kept again, and changes are taken")
         while self._left is not None and (found := self._next(self._left)) is not None:
             portion, given = found
             place = self._applied.done, portion

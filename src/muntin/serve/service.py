@@ -29,7 +29,7 @@ from muntin.engine import Engine
 from muntin.errors import CheckpointError, MuntinError, NotFound
 from muntin.serve.admission import admit
 from muntin.serve.answers import KeptAnswers
-from muntin.serve.applied import REPEATED, Applied, Wall
+from muntin.serve.applied import REPEATED, Applied, Unapplied, Wall
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.closing import Closing
 from muntin.serve.connections import Connections
@@ -96,10 +96,10 @@ class Service:
             if script != self._applied.roster.script:
                 admit(script, self.engine, self.folders)
                 self.change(Record("script", {"sql": script})).result()
+            self.change(Record("connect")).result()
         except BaseException:
             self.stop(is_kept=False)
             raise
-        self.change(Record("connect")).result()
 
     # -- what callers ask for ----------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Service:
             while (group := self._waiting.gather(self._patience())) is not None:
                 self._do(group)
                 if self.keeping.is_due(self._applied.done, self._log.written):
-                    with suppress(MuntinError):  # it has been told, and is tried again
+                    with suppress(CheckpointError, LogError):  # it has been told, and is tried again
                         self._keep()
         except BaseException as error:
             _log.exception("the writer has failed, and the server ends: %s", error)
@@ -298,7 +298,7 @@ class Service:
             if waiting.record.do == "checkpoint":
                 try:
                     waiting.done.set_result(self._keep())
-                except MuntinError as error:
+                except (CheckpointError, LogError) as error:
                     waiting.done.set_exception(error)
 
     def _made(self, changes: Sequence[Change]) -> list[Any]:
@@ -318,9 +318,8 @@ class Service:
             self.look_ups.answer()
         try:
             self.closing.close()
-        except (
-            LogError
-        ) as error:  # the changes are made, and what they closed is given out when there is room
+        except LogError as error:
+            # the changes are made, and what they closed is given out when there is room
             _log.error("changes are refused until answers can be kept: %s", error)
         return found
 
@@ -342,9 +341,11 @@ class Service:
             self.keeping.kept(applied.done, self._log.written)
             self._log.forget(self._checkpoints.forget_old())
             self._answers.forget(time.time_ns() // 1_000, min(delivered.values(), default=None))
+        except Unapplied:
+            raise
         except Exception as error:  # whatever it was: state is as it was
             self.keeping.failed(error)
-            if isinstance(error, MuntinError):
+            if isinstance(error, CheckpointError | LogError):
                 raise
             raise CheckpointError(f"no checkpoint can be written: {type(error).__name__}: {error}") from error
         return applied.done

@@ -144,6 +144,8 @@ def _passing_rest(
 def _column_of(argument: Expression, array: pa.Array) -> Column:
     try:
         return to_column(array)
+    except pa.ArrowMemoryError:
+        raise
     except pa.ArrowException as error:
         raise _uncomputed(argument, error) from None
 
@@ -209,7 +211,7 @@ def evaluate(expression: Expression, columns: Mapping[str, pa.Array]) -> pa.Arra
     """The values of an expression for a batch, or an error that says why there are none."""
     try:
         array = expression.evaluate(columns)
-    except MuntinError:
+    except (MuntinError, pa.ArrowMemoryError):
         raise
     except pa.ArrowException as error:
         raise _uncomputed(expression, error) from None

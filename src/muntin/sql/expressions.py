@@ -238,6 +238,8 @@ def _evaluate(
 ) -> pa.Array:
     try:
         value = run(columns)
+    except pa.ArrowMemoryError:  # another time there may be a value
+        raise
     except pa.ArrowException as error:
         raise NoValue(f"{with_meanings(sql, meanings)}: {reason(error)}") from error
     return as_array(value, len(next(iter(columns.values())))) if isinstance(value, pa.Scalar) else value
