@@ -30,6 +30,7 @@ from muntin.serve.admission import admit
 from muntin.serve.answers import KeptAnswers
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.connections import Connections
+from muntin.serve.debt import STATEMENTS, Debt, apart
 from muntin.serve.log import Log, LogError
 from muntin.serve.look_ups import LookUps
 from muntin.serve.producers import Once, Producers
@@ -230,7 +231,8 @@ class Service:
         group: list[Change] | None = None
         try:
             while (group := self._waiting.gather(max(0.1, self._seconds_left()))) is not None:
-                self._do(group)
+                for part in apart(group):
+                    self._do(part)
                 if self._is_due():
                     self._keep()
         except BaseException as error:
@@ -245,7 +247,7 @@ class Service:
 
     def _do(self, group: Sequence[Change]) -> None:
         """Log, apply and answer changes, in order."""
-        logged = [each for each in group if each.record.do not in _UNLOGGED]
+        logged = [each for each in group if each.record.do not in _UNLOGGED and self._is_bounded(each)]
         found: list[Any] = []
         if logged:
             now, last = time.time_ns() // 1_000, self._log.last + len(logged)
@@ -262,6 +264,9 @@ class Service:
                 found.append(self._tried(number, record, waiting.rows))
                 self.look_ups.answer()
             self._close_windows(last, now)
+        has_stated = any(each.record.do in STATEMENTS for each in logged)
+        if has_stated or any(isinstance(given, MuntinError) for given in found):
+            self._debt.forget()
         if any(each.record.do in ("execute", "script", "connect") for each in group):
             self._connections.follow(self._roster)
         for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
@@ -277,6 +282,15 @@ class Service:
                     waiting.done.set_result(self._keep())
                 except MuntinError as error:
                     waiting.done.set_exception(error)
+
+    def _is_bounded(self, change: Change) -> bool:
+        """Whether it owes no more rows than it may; else it is answered, and will not be made."""
+        try:
+            self._debt.check(change)
+        except MuntinError as error:
+            change.done.set_exception(error)
+            return False
+        return True
 
     def _tried(self, number: int, record: Record, rows: pa.RecordBatch | None = None) -> Any:
         """What a record gives, or its error."""
@@ -369,6 +383,7 @@ class Service:
         self._connections = Connections(self, self._delivered)
         self._replay = Replay(self._engine, self.folders, self.settings.skips_lost)
         self.look_ups = LookUps(self._engine)
+        self._debt = Debt(self._engine, self.settings.instants)
         self.streams, self.tables = self._engine.streams, self._engine.tables
         self._checkpointed_at, self._checkpointed, self._logged = began, self._done, 0
         records, now, is_open = self._log.last - self._done, 0, False
