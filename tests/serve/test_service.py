@@ -13,6 +13,7 @@ import pytest
 
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
 from muntin.serve.answers import Gone
+from muntin.serve.log import LogError
 from muntin.serve.portion import Cursor
 from muntin.serve.producers import Once, OutOfSequence
 from muntin.serve.service import REPEATED, Service
@@ -462,6 +463,24 @@ def test_what_is_owed_is_owed_behind_the_delay(tmp_path: Path) -> None:
     with pytest.raises(TooMuchOwed):
         pushed(service, 62)
     assert pushed(service, 61.4) == 1
+    service.stop()
+
+
+def test_what_was_not_logged_is_owed_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk lets time go on nowhere."""
+
+    def refuse(records: object) -> int:
+        raise LogError("the disk is full")
+
+    service = owing(tmp_path, FAST)
+    pushed(service, 10), pushed(service, 10.1)
+    with monkeypatch.context() as full:
+        full.setattr(service._log, "append", refuse)
+        with pytest.raises(LogError):
+            pushed(service, 11)
+    with pytest.raises(TooMuchOwed):
+        pushed(service, 11.9)
+    assert pushed(service, 11) == 1
     service.stop()
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
 from muntin.arrays import Ints
 from muntin.derived import WindowStream, carrier_of
 from muntin.engine import Engine
+from muntin.errors import MuntinError
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Query
 from muntin.serve.settings import TooMuchOwed
@@ -29,7 +31,7 @@ from muntin.view_select import StandingQuery
 from muntin.window import span
 
 _NOTHING = np.zeros(0, np.int64)
-STATEMENTS = ("execute", "script")
+_STATEMENTS = ("execute", "script")
 _MOVING = ("push", "take", "advance")  # what lets time go on
 
 
@@ -61,14 +63,30 @@ class Debt:
         self._rates: dict[str, float] = {}  # instants in a microsecond of all that read a base
         self._reached: dict[str, int] = {}  # watermarks of those that have events
         self._streams: Mapping[str, Stream] = {}
-        self._is_known = False
+        self._is_known = self._is_settled = False
 
-    def forget(self) -> None:
-        """Statements have come, or a change was not made that was let pass."""
-        self._is_known = False
+    def bounded(self, group: Iterable[Change]) -> list[Change]:
+        """Those that owe no more than they may. The others are answered with an error, and are not to be made."""
+        passed = []
+        self._is_known &= self._is_settled  # else the log could not be written
+        self._is_settled = False
+        for change in group:
+            try:
+                self._check(change)
+            except MuntinError as error:
+                change.done.set_exception(error)
+            else:
+                passed.append(change)
+        return passed
 
-    def check(self, change: Change) -> None:
-        """A `TooMuchOwed` if a change would close windows at too many instants."""
+    def settle(self, passed: Iterable[Change], found: Iterable[Any]) -> None:
+        """They have been made, and gave this. After statements, and errors, what is known holds no more."""
+        self._is_settled = True
+        has_stated = any(each.record.do in _STATEMENTS for each in passed)
+        if has_stated or any(isinstance(given, MuntinError) for given in found):
+            self._is_known = False
+
+    def _check(self, change: Change) -> None:
         if not self._most or change.record.do not in _MOVING:
             return
         if not self._is_known:
@@ -114,7 +132,7 @@ class Debt:
                 counts.append((each.instants(begin, end, times), each))
         if (owed := sum(count for count, _ in counts)) > self._most:
             most, each = max(counts, key=lambda pair: pair[0])
-            self.forget()
+            self._is_known = False
             raise TooMuchOwed(
                 f"windows would close at {owed:,} instants, {most:,} of them of query '{each.name}' (SLIDE "
                 f"{span(each.slide)}), and by one change they close at {self._most:,} at most: the limit is 'instants'"
@@ -171,7 +189,7 @@ def apart(group: Sequence[Change]) -> Iterable[Sequence[Change]]:
     """The same changes in parts, so that statements are done before time goes on: what that owes depends on them."""
     begin = 0
     for number in range(1, len(group)):
-        if group[number].record.do in _MOVING and group[number - 1].record.do in STATEMENTS:
+        if group[number].record.do in _MOVING and group[number - 1].record.do in _STATEMENTS:
             yield group[begin:number]
             begin = number
     yield group[begin:]

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -30,7 +31,7 @@ from muntin.serve.admission import admit
 from muntin.serve.answers import KeptAnswers
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.connections import Connections
-from muntin.serve.debt import STATEMENTS, Debt, apart
+from muntin.serve.debt import Debt, apart
 from muntin.serve.log import Log, LogError
 from muntin.serve.look_ups import LookUps
 from muntin.serve.producers import Once, Producers
@@ -78,18 +79,12 @@ class Service:
         self._engine: Engine
         self._roster: Roster
         self._done: int  # the record that was applied last
-        self._log = Log(folder / "log")
-        try:
-            self._answers = KeptAnswers(folder / "answers", self.settings.answers_seconds)
-        except BaseException:
-            self._log.close()
-            raise
-        try:
+        with ExitStack() as opened:  # and closed, unless all can be
+            self._log = opened.enter_context(closing(Log(folder / "log")))
+            kept = KeptAnswers(folder / "answers", self.settings.answers_seconds)
+            self._answers = opened.enter_context(closing(kept))
             self._open(folder)
-        except BaseException:
-            self._answers.close()
-            self._log.close()
-            raise
+            opened.pop_all()
         self._waiting = Waiting(self.settings)
         self._gate = threading.Lock()  # nothing comes behind the end
         self._is_stopping = False
@@ -247,13 +242,12 @@ class Service:
 
     def _do(self, group: Sequence[Change]) -> None:
         """Log, apply and answer changes, in order."""
-        logged = [each for each in group if each.record.do not in _UNLOGGED and self._is_bounded(each)]
+        logged = self._debt.bounded([each for each in group if each.record.do not in _UNLOGGED])
         found: list[Any] = []
         if logged:
             now, last = time.time_ns() // 1_000, self._log.last + len(logged)
-            records = [
-                replace(each.record, told=each.record.told | {"at": now, "last": last}) for each in logged
-            ]
+            group_told = {"at": now, "last": last}
+            records = [replace(each.record, told=each.record.told | group_told) for each in logged]
             try:
                 self._log.append([each.pack() for each in records])
             except LogError as error:
@@ -264,9 +258,7 @@ class Service:
                 found.append(self._tried(number, record, waiting.rows))
                 self.look_ups.answer()
             self._close_windows(last, now)
-        has_stated = any(each.record.do in STATEMENTS for each in logged)
-        if has_stated or any(isinstance(given, MuntinError) for given in found):
-            self._debt.forget()
+            self._debt.settle(logged, found)
         if any(each.record.do in ("execute", "script", "connect") for each in group):
             self._connections.follow(self._roster)
         for waiting, given in zip(logged, found, strict=True):  # now: what they closed has been given out
@@ -282,15 +274,6 @@ class Service:
                     waiting.done.set_result(self._keep())
                 except MuntinError as error:
                     waiting.done.set_exception(error)
-
-    def _is_bounded(self, change: Change) -> bool:
-        """Whether it owes no more rows than it may; else it is answered, and will not be made."""
-        try:
-            self._debt.check(change)
-        except MuntinError as error:
-            change.done.set_exception(error)
-            return False
-        return True
 
     def _tried(self, number: int, record: Record, rows: pa.RecordBatch | None = None) -> Any:
         """What a record gives, or its error."""
