@@ -307,15 +307,16 @@ def serve(
         if data is None:
             raise typer.BadParameter("give the folder that keeps what is served: --data DIR")
         host, number = Port.read(listen)
+        limits, origins = Limits.read(limit or ()), tuple(cors or ())
         settings = Settings(
             checkpoint_seconds=checkpoint_seconds,
             answers_seconds=answers_seconds,
             folders=tuple(folder or ()),
             threads=threads,
+            instants=limits.instants,
             skips_lost=skip_lost,
             skipped=frozenset(skip_record or ()),
         )
-        limits, origins = Limits.read(limit or ()), tuple(cors or ())
         port = Port(host, number, tokens, certificate, key, limits, origins)
         serve_script(script, data, port, settings, log_format)
 

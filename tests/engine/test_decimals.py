@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -117,6 +117,36 @@ def test_batches_keep_every_digit_or_are_refused() -> None:
     for wrong in ([9.994], [Decimal("9.999")], [10**10], [1e30], [float("nan")], ["9.99"], [1 / 3]):
         with pytest.raises(SchemaError, match="column 'a' of the batch does not fit"):
             engine.push("s", {"ts": [99], "a": wrong})
+
+
+def with_exponents(text: str, folder: Path) -> Iterator[Callable[[], Any]]:
+    """All ways in which a text is read as a decimal."""
+    stream = Stream("s", pa.schema([("ts", pa.int64()), ("a", KIND), ("k", pa.string())]), "ts")
+    quoted, escaped = f'"{text}"', f'"{text}"'.replace("e", "\\u0065")
+    for number, value in enumerate((text, quoted, escaped)):
+        line = f'{{"ts": 1, "a": {value}, "k": "1e-9999"}}'
+        path = folder / f"{number}.jsonl"
+        path.write_text('{"ts": 0, "a": null, "k": "1e-9999"}\n' + line)
+        yield lambda path=path: list(open_events(path, stream).batches(10))  # type: ignore[misc]
+        yield lambda line=line: read_rows(stream, line.encode(), LINES)  # type: ignore[misc]
+        yield lambda line=line: read_rows(stream, f"[{line}]".encode(), JSON)  # type: ignore[misc]
+    csv = f"ts,a,k\n1,{text},1e-9999\n"
+    (folder / "events.csv").write_text(csv)
+    yield lambda: list(open_events(folder / "events.csv", stream).batches(10))
+    yield lambda: read_rows(stream, csv.encode(), CSV)
+    engine = muntin.Engine()
+    engine.execute("CREATE STREAM s (ts TIMESTAMP, k VARCHAR) TIMESTAMP BY ts")
+    engine.register("SELECT MAX(CAST(k AS DECIMAL(18, 2))) AS a FROM s [ROWS 5]", name="cast")
+    yield lambda: engine.push("s", {"ts": [1], "k": [text]})
+
+
+def test_exponents_that_no_decimal_has(tmp_path: Path) -> None:
+    """Arrow would end the process. Shorter ones are read as they always were."""
+    for read in with_exponents("1e-999999999", tmp_path):
+        with pytest.raises(MuntinError, match=r"'1[eE]-999999999' has an exponent that no DECIMAL has"):
+            read()
+    for read in with_exponents("150e-002", tmp_path):
+        read()
 
 
 def test_files_and_requests(tmp_path: Path) -> None:

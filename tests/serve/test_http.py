@@ -320,6 +320,23 @@ def test_no_more_queries_than_the_limit(service: Service) -> None:
     assert service.queries == 4
 
 
+def test_an_event_that_owes_too_much(client: LocalClient, service: Service) -> None:
+    """It is refused with a status of its own, by either way, and nothing has changed."""
+    sql = "REGISTER QUERY fast AS SELECT COUNT(*) AS n FROM s [RANGE 1 SECOND SLIDE 1 MICROSECOND]"
+    assert client.post("/execute", json={"sql": sql}).status_code == 200
+    push(client)
+    rows = [{"ts": "2026-01-31T13:00:00Z", "k": "a", "n": 1, "x": 0.5}]
+    arrow = stream_bytes(pa.table({name: [row[name] for row in rows] for name in ("k", "n", "x")}).add_column(
+        0, "ts", pa.array([1_769_864_400_000_000]).cast(pa.timestamp("us"))
+    ))  # fmt: skip
+    for told in (
+        client.post("/streams/s", json=rows),
+        client.post("/streams/s", content=arrow, headers={"Content-Type": ARROW}),
+    ):
+        assert (told.status_code, told.json()["error"]["kind"]) == (413, "TooMuchOwed"), told.text
+    assert client.get("/streams").json()[0]["events"] == 3
+
+
 def test_queries_that_are_coming_have_room(service: Service) -> None:
     """Whoever asks before the writer has come to them finds none."""
     room = Room(service, 4)

@@ -13,10 +13,11 @@ import pytest
 
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
 from muntin.serve.answers import Gone
+from muntin.serve.log import LogError
 from muntin.serve.portion import Cursor
 from muntin.serve.producers import Once, OutOfSequence
 from muntin.serve.service import REPEATED, Service
-from muntin.serve.settings import Busy, Settings, Stopped
+from muntin.serve.settings import Busy, Settings, Stopped, TooMuchOwed
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 3 SECONDS;
@@ -380,3 +381,132 @@ def test_checkpoints_by_the_size_of_the_log(tmp_path: Path, pushes: int) -> None
     service.stop(is_kept=False)
     assert service._log.first > 1
     assert max(int(each.stem) for each in (tmp_path / "checkpoints").iterdir()) == last
+
+
+INSTANTS = Settings(checkpoint_seconds=1e9, instants=1_000)
+SECOND = 1_000_000
+
+
+def pushed(service: Service, *seconds: float, stream: str = "s") -> Any:
+    """Events at these seconds; their number, or the error."""
+    count = len(seconds)
+    rows = {"ts": [int(each * SECOND) for each in seconds], "k": ["a"] * count, "n": [1] * count}
+    return service.push(stream, pa.table(rows)).result(120)
+
+
+def owing(tmp_path: Path, *queries: str, declared: str = "") -> Service:
+    columns = "(ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts"
+    script = f"CREATE STREAM s {columns} {declared}; CREATE STREAM t {columns}"
+    for number, query in enumerate(queries):
+        script += f"; REGISTER QUERY q{number} AS {query}"
+    return Service(tmp_path / "data", script, INSTANTS)
+
+
+FAST = "SELECT SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 1 MILLISECOND]"
+
+
+@pytest.mark.parametrize(
+    ("query", "most"),
+    [  # seconds of silence that are still let pass
+        (FAST, 1),
+        (FAST + "; REGISTER QUERY also AS " + FAST, 0.5),
+        ("SELECT SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 1 SECOND]", 1_000),
+        ("SELECT k, SUM(n) AS n FROM s [RANGE 500 MILLISECONDS SLIDE 1 MILLISECOND] GROUP BY k", 1e6),
+        ("SELECT k, SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 1 MILLISECOND] GROUP BY k", 1),
+        ("SELECT k, COUNT(*) AS n FROM s [RANGE 5 SECONDS SLIDE 1 MILLISECOND] GROUP BY k EMIT CHANGES", 1e6),
+        ("SELECT SUM(n) AS n FROM s [RANGE 5 SECONDS]", 1e6),
+        ("SELECT SUM(n) AS n FROM s [ROWS 5]", 1e6),
+        ("SELECT SUM(n) AS n FROM t [RANGE 5 SECONDS SLIDE 1 MILLISECOND]", 1e6),
+        (
+            "SELECT COUNT(*) AS n FROM s [RANGE 5 SECONDS SLIDE 1 MILLISECOND] AS a "
+            "JOIN t [RANGE 5 SECONDS SLIDE 1 MILLISECOND] AS b ON a.k = b.k",
+            1e6,  # its windows wait for the other stream
+        ),
+    ],
+)
+def test_what_one_change_may_owe(tmp_path: Path, query: str, most: float) -> None:
+    """A change by which windows would close at too many instants is refused, and is not in the log."""
+    service = owing(tmp_path, query)
+    assert pushed(service, 10) == 1
+    if most < 1e6:
+        before = service.log_bytes
+        for refused in ((10 + most + 1,), (10, 11 + most), (11 + most, 10)):
+            with pytest.raises(TooMuchOwed, match=r"query 'q0' .* the limit is 'instants'"):
+                pushed(service, *refused)
+        with pytest.raises(TooMuchOwed):
+            service.advance(int((11 + most) * SECOND)).result(120)
+        assert service.log_bytes == before
+        assert pushed(service, 10 + most * 0.9) == 1
+        service.advance(int((10 + most * 1.8) * SECOND)).result(120)
+        assert pushed(service, 10 + most * 2.7) == 1
+    else:
+        assert pushed(service, 10 + most) == 1
+    service.stop()
+    Service(tmp_path / "data", service._roster.script, INSTANTS).stop()
+
+
+def test_what_the_first_events_may_owe(tmp_path: Path) -> None:
+    """Nothing is owed before the first one, wherever it lies; a statement may come along with them."""
+    service = owing(tmp_path, declared="AHEAD 1 DAY")
+    with service.engine.alone():  # so that all of them wait, and are done together
+        statement = service.execute(f"REGISTER QUERY late AS {FAST}")
+        first = service.push("s", pa.table({"ts": [0, 2 * SECOND], "k": ["a"] * 2, "n": [1, 1]}))
+        second = service.push("s", pa.table({"ts": [SECOND], "k": ["a"], "n": [1]}))
+        third = service.push(
+            "s", pa.table({"ts": [2 * 10**17, 3 * SECOND // 2], "k": ["a"] * 2, "n": [1, 1]})
+        )
+    statement.result(120)
+    with pytest.raises(TooMuchOwed):
+        first.result(120)
+    assert (second.result(120), third.result(120)) == (1, 2)  # an event of the third lies too far ahead
+    assert service.engine.stats()["streams"]["s"]["ahead"] == 1
+    assert service.answers.rows == 500
+    service.execute("CREATE STREAM w FROM QUERY late").result(120)
+    service.execute(
+        "REGISTER QUERY over AS SELECT SUM(n) AS n FROM w [RANGE 1 SECOND SLIDE 10 SECONDS]"
+    ).result(120)
+    service.execute("DROP QUERY over; DROP STREAM w; DROP QUERY late").result(120)
+    assert pushed(service, 1e6) == 1
+    service.stop()
+
+
+def test_what_is_owed_is_owed_behind_the_delay(tmp_path: Path) -> None:
+    """Windows close as the watermark goes on, from the first event that was taken."""
+    service = owing(tmp_path, FAST, declared="DELAY 10 SECONDS")
+    for refused in ((100, 112), (100, 111.5)):
+        with pytest.raises(TooMuchOwed):
+            pushed(service, *refused)
+    assert pushed(service, 50, 60.5) == 2
+    with pytest.raises(TooMuchOwed):
+        pushed(service, 62)
+    assert pushed(service, 61.4) == 1
+    service.stop()
+
+
+def test_what_was_not_logged_is_owed_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk lets time go on nowhere."""
+
+    def refuse(records: object) -> int:
+        raise LogError("the disk is full")
+
+    service = owing(tmp_path, FAST)
+    pushed(service, 10), pushed(service, 10.1)
+    with monkeypatch.context() as full:
+        full.setattr(service._log, "append", refuse)
+        with pytest.raises(LogError):
+            pushed(service, 11)
+    with pytest.raises(TooMuchOwed):
+        pushed(service, 11.9)
+    assert pushed(service, 11) == 1
+    service.stop()
+
+
+def test_a_join_owes_with_both_streams(tmp_path: Path) -> None:
+    """Its windows close as the slower one goes on."""
+    window = "[RANGE 5 SECONDS SLIDE 1 MILLISECOND]"
+    service = owing(tmp_path, f"SELECT COUNT(*) AS n FROM s {window} AS a JOIN t {window} AS b ON a.k = b.k")
+    pushed(service, 0), pushed(service, 0, stream="t"), pushed(service, 1e6)
+    with pytest.raises(TooMuchOwed):
+        pushed(service, 2, stream="t")
+    assert pushed(service, 1, stream="t") == 1
+    service.stop()

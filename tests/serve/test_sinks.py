@@ -344,6 +344,22 @@ REGISTER QUERY who AS SELECT k, COUNT(*) AS n FROM s [RANGE 1 HOUR] GROUP BY k E
 CREATE SINK a FROM q WITH (sink = 'files', path = '{folder}/out')"""
 
 
+def test_a_script_is_checked_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views alone need a folder, which goes again."""
+    script = "CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts"
+    view = f"{script}; CREATE MATERIALIZED VIEW v AS SELECT n FROM s [RANGE 1 MINUTE SLIDE 1 SECOND]"
+    assert check_script(view) == "1 stream, 1 materialized view"
+    monkeypatch.setattr("tempfile._get_default_tempdir", _no_folder)
+    monkeypatch.setattr("tempfile.tempdir", None)
+    assert check_script(script) == "1 stream"
+    with pytest.raises(MuntinError, match="No usable temporary directory"):
+        check_script(view)
+
+
+def _no_folder() -> str:
+    raise FileNotFoundError("No usable temporary directory")
+
+
 def test_a_script_is_checked(tmp_path: Path) -> None:
     """Without serving it: what it declares, where events come from and where answers go. Nothing is opened."""
     assert check_script(CONNECTED.format(folder=tmp_path), [tmp_path]).splitlines() == [

@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from muntin.decimal_text import check_json, check_texts
 from muntin.derived import WindowStream
 from muntin.engine.catalog import Asked, Catalog
 from muntin.engine.read_ahead import read_ahead
 from muntin.engine.row_groups import read_groups
 from muntin.errors import MuntinError, NotFound, SchemaError, nearest
+from muntin.fixed_point import is_decimal
 from muntin.join_query import JoinQuery
 from muntin.plan.request import Request
 from muntin.shard.backfill import Backfill
@@ -122,11 +125,12 @@ class EventFile(Generic[S]):
         file = self._open()
         with pa.csv.open_csv(self._decompressed(file), options, convert_options=convert) as reader:
             for batch in reader:
-                yield self._settle_times(batch), self._place(file)
+                yield self._settled(batch), self._place(file)
 
     def _read_jsonl(self, batch_rows: int) -> Iterator[_Read]:
         if not self.bytes:
             return
+        self._check_exponents()
         options = pa.json.ReadOptions(block_size=BLOCK_BYTES)
         with pa.json.open_json(self._decompressed(self._open()), options) as peek:
             self._check_names(peek.schema.names)
@@ -137,6 +141,15 @@ class EventFile(Generic[S]):
         with pa.json.open_json(self._decompressed(file), options, parse) as reader:
             for batch in reader:
                 yield batch.select(self.stream.schema.names), self._place(file)
+
+    def _check_exponents(self) -> None:
+        """Of decimals in JSON lines."""
+        if decimals := [field.name for field in self.stream.schema if is_decimal(field.type)]:
+            file, rest = self._decompressed(self._open()), b""
+            while block := file.read(BLOCK_BYTES):
+                lines, _, rest = (rest + block).rpartition(b"\n")
+                check_json(lines, decimals)
+            check_json(rest, decimals)
 
     def _open(self) -> pa.NativeFile:
         """The file as Arrow's own, which its threads read ahead without Python: one that is still at it when the
@@ -163,12 +176,10 @@ class EventFile(Generic[S]):
             if column not in names:
                 raise SchemaError(f"'{self.path}' has no column '{column}'{nearest(column, names)}")
 
-    def _settle_times(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Zoned and nanosecond times as the stream's own: UTC, rounded down to its unit."""
+    def _settled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Zoned and nanosecond times as the stream's own: UTC, rounded down to its unit; and texts of decimals."""
         columns = [
-            column.cast(field.type, safe=False)
-            if pa.types.is_timestamp(field.type) and column.type != field.type
-            else column
+            _settled(column, field.type)
             for column, field in zip(batch.columns, self.stream.schema, strict=True)
         ]
         return pa.RecordBatch.from_arrays(columns, names=self.stream.schema.names)
@@ -222,11 +233,18 @@ def readable_type(field: pa.Field, inferred: pa.Schema) -> pa.DataType:
     """The type to parse a CSV column as: the stream's, save for zones and nanoseconds in times. A length of time is a
     text such as '5 minutes', which whoever takes the batch reads."""
     seen = inferred.field(field.name).type
-    if pa.types.is_duration(field.type):
+    if pa.types.is_duration(field.type) or is_decimal(field.type):
         return pa.string()
     if pa.types.is_timestamp(field.type) and pa.types.is_timestamp(seen):
         return pa.timestamp("ns" if seen.unit == "ns" else field.type.unit, seen.tz)
     return field.type
+
+
+def _settled(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if is_decimal(kind):
+        check_texts(column)
+        return pc.utf8_trim_whitespace(column).cast(kind)
+    return column.cast(kind, safe=False) if pa.types.is_timestamp(kind) and column.type != kind else column
 
 
 def _json_type(field: pa.Field, inferred: pa.Schema) -> pa.DataType:

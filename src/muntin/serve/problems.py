@@ -14,11 +14,11 @@ from muntin.errors import CheckpointError, MuntinError, NameTaken, NotFound, NoV
 from muntin.serve.answers import Gone
 from muntin.serve.log import LogError
 from muntin.serve.producers import OutOfSequence
-from muntin.serve.settings import Busy, Stopped, TooSlow
+from muntin.serve.settings import Busy, Stopped, TooMuchOwed, TooSlow
 
 _STATUS: tuple[tuple[type[MuntinError], int], ...] = (
     (Gone, 410), (Busy, 429), (Stopped, 503), (LogError, 507), (CheckpointError, 507), (NotFound, 404),
-    (NameTaken, 409), (OutOfSequence, 409), (WindowTooLarge, 422), (NoValue, 422), (TooSlow, 408),
+    (NameTaken, 409), (OutOfSequence, 409), (WindowTooLarge, 422), (NoValue, 422), (TooSlow, 408), (TooMuchOwed, 413),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,7 @@ from muntin.serve.admission import admit
 from muntin.serve.crier import Crier
 from muntin.serve.log_lines import set_up_log
 from muntin.serve.pages import is_local
-from muntin.serve.script import Roster
+from muntin.serve.script import Roster, read_names
 from muntin.serve.service import Service
 from muntin.serve.settings import Settings
 from muntin.sql.connections import blanked
@@ -82,8 +83,8 @@ def check_script(text: str, folders: Sequence[Path] = ()) -> str:
         RegisterSyntax: ("query", "queries"), CreateViewSyntax: ("materialized view", "materialized views"),
         CreateSinkSyntax: ("sink", "sinks"),
     }  # fmt: skip
-    with TemporaryDirectory() as archive:
-        engine = Engine(archive=archive, folders=[archive, *folders])
+    with _place_of_views(text) as archive:
+        engine = Engine(archive=archive, folders=[*filter(None, [archive]), *folders])
         try:
             statements = admit(text, engine, Folders(folders))
             histories = (each.backfill_span for each in statements if isinstance(each, RegisterSyntax))
@@ -93,6 +94,20 @@ def check_script(text: str, folders: Sequence[Path] = ()) -> str:
     kinds = Counter(map(type, statements))
     told = [f"{many:,} {names[kind][many > 1]}" for kind in names if (many := kinds[kind])]
     return "\n".join([", ".join(told) or "nothing", *_connections(statements)])
+
+
+@contextmanager
+def _place_of_views(text: str) -> Iterator[str | None]:
+    """A folder that goes again; None for a script without views, which needs no place that can be written."""
+    if not any(isinstance(each, CreateViewSyntax) for each in read_names(text)):
+        yield None
+        return
+    try:
+        folder = TemporaryDirectory()
+    except OSError as error:
+        raise MuntinError(f"materialised views are checked in a folder that goes again: {error}") from None
+    with folder as path:
+        yield path
 
 
 def _connections(statements: Iterable[StatementSyntax]) -> Iterator[str]:

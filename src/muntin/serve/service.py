@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -33,6 +33,7 @@ from muntin.serve.applied import REPEATED, Applied, Unapplied, Wall
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.closing import Closing
 from muntin.serve.connections import Connections
+from muntin.serve.debt import Debt, apart
 from muntin.serve.keeping import Keeping
 from muntin.serve.log import Log, LogError
 from muntin.serve.look_ups import LookUps
@@ -73,18 +74,12 @@ class Service:
         self._archive = folder / "archive"
         self.folders = Folders(self.settings.folders)
         self._delivered: dict[str, tuple[int, int]] = {}  # up to where sinks had come at the last checkpoint
-        self._log = Log(folder / "log")
-        try:
-            self._answers = KeptAnswers(folder / "answers", self.settings.answers_seconds)
-        except BaseException:
-            self._log.close()
-            raise
-        try:
+        with ExitStack() as opened:  # and closed, unless all can be
+            self._log = opened.enter_context(closing(Log(folder / "log")))
+            kept = KeptAnswers(folder / "answers", self.settings.answers_seconds)
+            self._answers = opened.enter_context(closing(kept))
             self._open(folder)
-        except BaseException:
-            self._answers.close()
-            self._log.close()
-            raise
+            opened.pop_all()
         self._waiting = Waiting(self.settings)
         self._gate = threading.Lock()  # nothing comes behind the end
         self._is_stopping = False
@@ -255,7 +250,8 @@ class Service:
         group: list[Change] | None = None
         try:
             while (group := self._waiting.gather(self._patience())) is not None:
-                self._do(group)
+                for part in apart(group):
+                    self._do(part)
                 if self.keeping.is_due(self._applied.done, self._log.written):
                     with suppress(CheckpointError, LogError):  # it has been told, and is tried again
                         self._keep()
@@ -284,6 +280,8 @@ class Service:
         except LogError as error:  # no room for answers: what they are of must not go on
             _refuse(logged, error)
             logged = []
+        if logged:
+            logged = self._debt.bounded(logged)
         found = self._made(logged) if logged else []
         if any(each.record.do in ("execute", "script", "connect") for each in group):
             self._connections.follow(self._applied.roster)
@@ -321,6 +319,7 @@ class Service:
         except LogError as error:
             # the changes are made, and what they closed is given out when there is room
             _log.error("changes are refused until answers can be kept: %s", error)
+        self._debt.settle(changes, found)
         return found
 
     # -- checkpoints and starts --------------------------------------------------------------------
@@ -358,7 +357,7 @@ class Service:
         done = self._applied.done
         self.keeping = Keeping(self.settings, done, self._checkpoints.written_at(done))
         self._connections = Connections(self, self._delivered)
-        self.look_ups = LookUps(self._applied.engine)
+        self.look_ups, self._debt = LookUps(self.engine), Debt(self.engine, self.settings.instants)
         self.closing = Closing(self._applied, self._answers, self.look_ups)
         is_open = False
         for number, data in self._log.read(done + 1):

@@ -21,7 +21,7 @@ from muntin.errors import MissingPackage, MuntinError, NoValue, SchemaError
 from muntin.serve.feed import Feed, Stale
 from muntin.serve.folder_source import FolderAgain, FolderSource
 from muntin.serve.options import Given
-from muntin.serve.settings import Busy
+from muntin.serve.settings import Busy, TooMuchOwed
 from muntin.serve.taken import Bad, Lost, Piece, Range, SourceFailed, Taken, in_order
 from muntin.stream import Stream
 from muntin.view.folders import Folders
@@ -180,7 +180,7 @@ class Intake:
         try:
             self.events += done.result()
             return
-        except (SchemaError, NoValue) as refused:
+        except (SchemaError, NoValue, TooMuchOwed) as refused:
             error = refused
         halves = taken.halves()
         if halves is None:

@@ -15,6 +15,7 @@ import pyarrow.csv
 import pyarrow.json
 
 from muntin.arrow_bytes import UnsoundBytes, read_batches
+from muntin.decimal_text import check_json, check_texts, may_be_long
 from muntin.errors import SchemaError, nearest
 from muntin.fixed_point import is_decimal
 from muntin.instant import to_microseconds
@@ -76,7 +77,7 @@ def read_json(body: bytes, parse_float: Callable[[str], Any] = float) -> Any:
 
 def _as_lines(declared: Stream | Table, body: bytes) -> bytes:
     """A list of objects, or an object of lists, as JSON lines."""
-    decimals = [field.name for field in declared.schema if is_decimal(field.type)]
+    decimals = _decimals(declared)
     given = read_json(body, Decimal if decimals else float)  # with all their digits
     if isinstance(given, dict) and given and all(isinstance(each, list) for each in given.values()):
         lengths = {len(each) for each in given.values()}
@@ -90,10 +91,15 @@ def _as_lines(declared: Stream | Table, body: bytes) -> bytes:
     return "\n".join(json.dumps(row, default=float) for row in given).encode()
 
 
+def _decimals(declared: Stream | Table) -> list[str]:
+    return [field.name for field in declared.schema if is_decimal(field.type)]
+
+
 def _lines(declared: Stream | Table, body: bytes) -> pa.Table:
     """Times may be texts, or integers of microseconds: the first of each column says which, and speaks for all."""
     if not body.strip():
         return declared.schema.empty_table()
+    check_json(body, _decimals(declared))
     kinds = {
         field.name: pa.string() if pa.types.is_duration(field.type) else field.type
         for field in declared.schema
@@ -153,7 +159,14 @@ def _csv(declared: Stream | Table, body: bytes) -> pa.Table:
         for field in declared.schema
     }
     options = pyarrow.csv.ConvertOptions(column_types=kinds, include_columns=list(kinds))
+    decimals = _decimals(declared)
+    as_texts = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(decimals, pa.string()), include_columns=decimals
+    )
     try:
+        if decimals and may_be_long(body):
+            for column in pyarrow.csv.read_csv(io.BytesIO(body), convert_options=as_texts).columns:
+                check_texts(column)
         return pyarrow.csv.read_csv(io.BytesIO(body), convert_options=options)
     except KeyError:
         given = pyarrow.csv.read_csv(io.BytesIO(body)).column_names

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from muntin.component.sum import LAP
+from muntin.decimal_text import check_texts
 from muntin.fixed_point import HALVES, WIDEST, halves_of, is_decimal, wide_decimals
 from muntin.sql.function_nodes import DecimalMean, DecimalSum
 
@@ -95,6 +96,7 @@ def ceiling(value: Datum) -> Datum:
 
 def from_text(text: Datum, kind: pa.DataType) -> Datum:
     """What a text says, rounded as decimals are."""
+    check_texts(text)
     return narrowed(pc.cast(text, pa.decimal256(_WIDE, WIDEST)), kind)
 
 
