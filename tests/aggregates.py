@@ -133,16 +133,16 @@ def _registers(function: str, hashes: list[int], parameters: tuple[Any, ...]) ->
     """HyperLogLog over hashes of 64 bits, with Ertl's estimator, from its formula."""
     eps = parameters[0] if parameters else 0.02
     bits = next(bits for bits in range(4, 64) if 1.04 / math.sqrt(2**bits) <= eps)
-    registers = dict.fromkeys(range(2**bits), 0)
+    registers: dict[int, int] = {}  # of 2**bits, those that are not empty
     for each in hashes:
         written = f"{each % 2**64:064b}"
         rank = len(written[bits:].split("1")[0]) + 1
         register = int(written[:bits], 2)
-        registers[register] = max(registers[register], min(rank, 44))
-    empty = Fraction(list(registers.values()).count(0), 2**bits)
+        registers[register] = max(registers.get(register, 0), min(rank, 44))
+    empty = Fraction(2**bits - len(registers), 2**bits)
     if empty == 1:
         return Measured(0 if function == "approx_count_distinct" else 0.0)
-    filled = math.fsum(2.0**-rank for rank in registers.values() if rank)
+    filled = math.fsum(2.0**-rank for rank in registers.values())
     series = math.fsum([float(empty), *(float(empty) ** 2**k * 2.0 ** (k - 1) for k in range(1, 60))])
     estimate = 4.0**bits / (2 * math.log(2)) / (filled + 2**bits * series)
     error = estimate * 1.04 / 2 ** (bits / 2)

@@ -22,8 +22,10 @@ from muntin.sketch import geometry
 _DAEMON = Path(__file__).parent / "spark" / "daemon"
 # A session of the tests lives for minutes and sees few rows: what Spark prepares for large ones is not won back.
 _QUICK_JAVA = {
-    # the first of Java's two compilers, and no threads that collect garbage beside the program
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    # the first of Java's two compilers, classes as they are, no threads that collect garbage beside the program, and
+    # room from the start, so that there is little to collect
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote -XX:+UseSerialGC -Xms1g -Xmn512m -XX:MetaspaceSize=256m",
     "spark.ui.enabled": "false",
 }
 _FOR_FEW_ROWS = _QUICK_JAVA | {
@@ -105,8 +107,16 @@ def spark() -> Iterator[Any]:
         patch.setenv("PYTHONPATH", str(_DAEMON), prepend=os.pathsep)  # Java hands it on
         # a second attempt, no third: in tests where tasks fail, each attempt takes its workers with it
         session = muntin.spark.local_session(memory="1g", master="local[2,2]", settings=settings)
+    _write_no_checksums(session)
     yield session
     session.stop()
+
+
+def _write_no_checksums(session: Any) -> None:
+    """Beside each file that it writes Java has another one with its checksums, and starts a process for each of both
+    to set its permissions: hundreds for a short stream."""
+    local = session._jvm.org.apache.hadoop.fs.FileSystem.getLocal(session._jsc.hadoopConfiguration())
+    local.setWriteChecksum(False)
 
 
 def _connect_server() -> dict[str, str]:

@@ -17,7 +17,7 @@ import muntin
 from muntin.engine.catalog import bulk
 from muntin.sql import parse, template
 
-ROUNDS = 100  # of three queries each
+ROUNDS = 40  # of three queries each
 CONTAINERS = (MutableMapping, MutableSequence, MutableSet)
 # caches that may grow, each with the constant that bounds it
 BOUNDED = {
@@ -120,7 +120,7 @@ def test_no_cache_grows_with_queries_that_come_and_go() -> None:
     come_and_go_on_spark(range(10))
     before = {name: size_of(cache) for name, cache in known.items()}
     come_and_go(range(30, 30 + ROUNDS))
-    come_and_go_on_spark(range(10, 80))
+    come_and_go_on_spark(range(10, 40))
     grown = {name: size_of(cache) for name, cache in known.items() if size_of(cache) > before[name] + 10}
     for name, size in grown.items():
         if hasattr(known[name], "cache_info"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from random import Random
 from typing import Any
 
@@ -198,14 +199,17 @@ def test_all_or_none() -> None:
 
 def test_threads() -> None:
     """Some register and drop, one pushes, one looks up: every answer is of a query that is there."""
-    engine, stop, faults = make_engine(), threading.Event(), list[BaseException]()
+    engine, stop, faults, turns = make_engine(), threading.Event(), list[BaseException](), list[int]()
     engine.register("SELECT COUNT(*) AS c FROM s [RANGE 1 DAY]", "all")
 
     def until_stopped(work: Any) -> threading.Thread:
-        def run() -> None:
+        turns.append(0)
+
+        def run(number: int = len(turns) - 1) -> None:
             try:
                 while not stop.is_set():
                     work()
+                    turns[number] += 1
             except BaseException as fault:
                 faults.append(fault)
 
@@ -232,11 +236,14 @@ def test_threads() -> None:
     ]
     for thread in threads:
         thread.start()
-    stop.wait(1.0)
+    deadline = time.monotonic() + 300
+    while min(turns) < 3 and not faults and time.monotonic() < deadline:
+        time.sleep(0.01)
     stop.set()
     for thread in threads:
         thread.join()
     assert not faults, faults
+    assert min(turns) >= 3
     engine.check()
     assert engine.value("all") == engine.stats()["streams"]["s"]["events"]
 

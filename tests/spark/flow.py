@@ -107,6 +107,8 @@ def progress_of(spark: Any) -> Iterator[list[Any]]:
     spark.streams.addListener(listener)
     try:
         yield told
-        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(60_000)
+        spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(
+            600_000
+        )  # milliseconds; a bound, not an expectation
     finally:
         spark.streams.removeListener(listener)

@@ -58,8 +58,8 @@ def more_events(rows: int) -> pa.Table:
 def test_a_stream_that_starts_again(spark: SparkSession, tmp_path: Path, fold: bool) -> None:
     """What each file brought is answered once, with the values that one engine has."""
     table, folder = more_events(6_000), tmp_path / "in"
-    for files in (range(3), range(3, 6)):
-        write_files(table, folder, files, 6)
+    for files in (range(2), range(2, 4)):
+        write_files(table, folder, files, 4)
         read = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder))
         df = read.withWatermark("ts", DELAY)
         run(muntin.spark.shared_windows(df, QUERIES, stream="t", time="ts", fold=fold, shards=3), tmp_path)
