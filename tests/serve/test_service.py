@@ -442,7 +442,7 @@ def test_what_one_change_may_owe(tmp_path: Path, query: str, most: float) -> Non
     else:
         assert pushed(service, 10 + most) == 1
     service.stop()
-    Service(tmp_path / "data", service._roster.script, INSTANTS).stop()
+    Service(tmp_path / "data", service._applied.roster.script, INSTANTS).stop()
 
 
 def test_what_the_first_events_may_owe(tmp_path: Path) -> None:
