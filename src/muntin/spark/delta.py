@@ -39,13 +39,10 @@ def append_to_delta(path: str, checkpoint: str) -> Callable[[DataFrame, int], No
     def write(answers: DataFrame, batch: int) -> None:
         delta = _delta()
         owner = str(json.loads((begun_by / "metadata").read_text())["id"])
-        target: Any = path
-        last = None
-        if delta.DeltaTable.is_deltatable(path):
-            # opened before the answers are made: what another driver commits from here on is a conflict
-            target = delta.DeltaTable(path)
-            last = target.transaction_version(owner)
-        elif batch:  # the first micro-batch makes the table, whether it has answers or not
+        # opened before the answers are made: what another driver commits from here on is a conflict
+        table = delta.DeltaTable(path) if delta.DeltaTable.is_deltatable(path) else None
+        last = None if table is None else table.transaction_version(owner)
+        if table is None and batch:  # the first micro-batch makes the table, whether it has answers or not
             raise ArchiveError(
                 f"checkpoint '{checkpoint}' goes on with micro-batch {batch}, but there is no Delta table at '{path}'; "
                 "bring it back, or start with a new checkpoint"
@@ -54,10 +51,19 @@ def append_to_delta(path: str, checkpoint: str) -> Callable[[DataFrame, int], No
         rows = answers.toArrow()
         if last is not None and batch <= last:
             return
+        if table is None:
+            # a path instead of a table would be opened at the write, when nothing of another driver is a conflict
+            delta.write_deltalake(path, rows.schema.empty_table(), mode="ignore")
+            table = delta.DeltaTable(path)
+            if table.transaction_version(owner) is not None:
+                raise ArchiveError(
+                    f"another driver of checkpoint '{checkpoint}' has written the first micro-batch to '{path}' while "
+                    "this one made its answers"
+                )
         if rows.num_rows or not batch:
             noted = delta.CommitProperties(app_transactions=[delta.Transaction(owner, batch)])
             # columns may come: those of queries that are new
-            delta.write_deltalake(target, rows, mode="append", schema_mode="merge", commit_properties=noted)
+            delta.write_deltalake(table, rows, mode="append", schema_mode="merge", commit_properties=noted)
 
     return write
 
