@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import threading
@@ -19,12 +20,15 @@ pytest.importorskip(
 )
 
 import deltalake
+import test_history
 from delta_writer import ROWS, Answers, committed
 from flow import FOLDED, WHOLE, assert_same, events, expected, write_files
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from runs import stream_of
+from shards import Shards
 from supervised import supervise
+from test_shards import STREAM, same, tasks_of
 
 import muntin.spark
 from muntin.errors import ArchiveError, MuntinError
@@ -246,3 +250,14 @@ def test_as_a_history(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "parts"), table.slice(0, 100), partition_by=["k"])
     with pytest.raises(MuntinError, match="partitioned by k"):
         history_files(str(tmp_path / "parts"))
+
+
+def test_a_query_that_is_filled_from_a_table(tmp_path: Path) -> None:
+    """Of a name that a URI escapes."""
+    path, queries = str(tmp_path / "past, 50 + ä#?"), {"sums": test_history.QUERIES["sums"]}
+    past, live = (test_history.events(random.Random(1), *span, 200) for span in ((0, 100), (100, 120)))
+    deltalake.write_deltalake(path, past)
+    engine = test_history.engine_with(queries, past)
+    engine.push("s", live)
+    shards = Shards(STREAM, queries, shards=2, history=history_files(path))
+    same(engine.advance(), shards.send(tasks_of(live, 2)))

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from pyspark.sql import DataFrame
 
@@ -86,7 +88,7 @@ def delta_files(path: str) -> list[Path]:
             f"Delta table '{path}' may have deletion vectors, so its files have rows that are deleted: purge them, and "
             "turn delta.enableDeletionVectors off"
         )
-    return sorted(Path(each.removeprefix("file://")) for each in table.file_uris())
+    return sorted(Path(url2pathname(urlsplit(each).path)) for each in table.file_uris())
 
 
 def _delta() -> Any:
