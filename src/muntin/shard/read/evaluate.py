@@ -78,20 +78,32 @@ def answer(reading: Reading, rows: Rows, find: Finder,
     them, so its identity says which they are.
     """
     found = [find(window) for window in reading.windows]
-    top = reading.query.top if is_filtered else None
     chosen = select(reading, rows, found, texts, once, is_filtered, band)
     # of this query alone from here on?
-    then = always if reading.query.having is not None or top is not None or not is_filtered else once
+    is_alone = reading.query.having is not None or reading.query.top is not None or not is_filtered
+    then = always if is_alone else once
     answers = tabulate(reading, rows, found, chosen, then)
     without, left_out = chosen.unknown, chosen.left_out
-    while top is not None and answers.gone is not None and chosen.kept is not None:
-        without, left_out = np.append(without, chosen.kept[answers.gone]), left_out.also(answers.left_out)
-        chosen = select(reading, rows, found, texts, once, without=without)
-        answers = tabulate(reading, rows, found, chosen, then)
+    if reading.query.top is not None and is_filtered:
+        chosen, answers, without, left_out = replace_lost(reading, rows, found, texts, once, chosen, answers)
     if only is not None:
         answers = answers._replace(table=answers.table.filter(pa.array(np.isin(rows.ids(chosen.kept), only))))
         left_out = left_out if np.isin(rows.ids(without), only).any() else NONE
     return answers._replace(left_out=left_out.also(answers.left_out)) if left_out.rows else answers
+
+
+def replace_lost(
+    reading: Reading, rows: Rows, found: Sequence[Found], texts: Mapping[Expression, Dictionary], once: Once,
+    chosen: Selected, answers: Answered,
+) -> tuple[Selected, Answered, Ints, LeftOut]:  # fmt: skip
+    """Of a query with LIMIT, let others take the places of slots of which a value does not exist: the slots then
+    chosen, their answers, and the slots that are left out."""
+    without, left_out = chosen.unknown, chosen.left_out
+    while answers.gone is not None and chosen.kept is not None:
+        without, left_out = np.append(without, chosen.kept[answers.gone]), left_out.also(answers.left_out)
+        chosen = select(reading, rows, found, texts, once, without=without)
+        answers = tabulate(reading, rows, found, chosen, always)
+    return chosen, answers, without, left_out
 
 
 def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
