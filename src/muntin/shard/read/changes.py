@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
-from muntin.shard.read.evaluate import Rows, Selected, always, answer, lower, replace_lost, select, tabulate
+from muntin.shard.read.evaluate import Rows, Selected, always, answer, replace_lost, select, tabulate
 from muntin.shard.read.left_out import NONE, LeftOut
+from muntin.shard.read.lower import lower
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.read.shared import SharedReads
