@@ -17,12 +17,13 @@ from muntin.keys.key_dictionary import KeyDictionary
 RATE = 50_000  # events per second of event time
 BATCH_ROWS = 1_000_000
 LONGEST = 150  # seconds
+SHUFFLED_KEYS = 1_000  # of the batches in no order
 COUNTS = (1, 1_000, 10_000)
 KINDS = (("BIGINT", 10_000), ("VARCHAR", 10_000), ("BIGINT", 1_000_000))
 CALLS = "SUM(n) AS total, COUNT(*) AS events, MIN(n) AS least, MAX(n) AS greatest"
 COLUMNS = [
     Column("kind", "key"), Column("keys", "keys", ",d"), Column("windows", "windows", ",d"),
-    Column("engine", "engine, M events per CPU s", ".1f"), Column("ratio", "of 1 window", ".2f"),
+    Column("engine", "engine, M events per CPU s", ".1f"), Column("ratio", "of 1 window, or in order", ".2f"),
     Column("spread", "spread", ".0%"), Column("kernels", "kernels alone", ".1f"),
     Column("encode", "encoding", ".0f"), Column("assign", "cells", ".0f"), Column("fold", "folding", ".0f"),
     Column("state_bytes", "state, bytes", ",d"),
@@ -33,12 +34,15 @@ SUM, COUNT, MIN and MAX per key over different windows of up to {LONGEST} second
 window is pushed, so that memory is no longer touched for the first time. Engines with 1, 1,000 and 10,000 windows
 take turns; the ratio is the median over the rounds. *Kernels
 alone* are the same work without the engine: keys to ids, events to cells, folding; and each of them by itself, in
-millions of events per CPU second. A sample of the answers is compared with NumPy."""
+millions of events per CPU second. *In no order* are the same batches shuffled, with a DELAY as long as a batch, in
+turns with those in order: with keys they are sorted by time before they are folded. A sample of the answers is
+compared with NumPy."""
 
 
 def run(quick: bool) -> Result:
     """Measure every kind of key."""
     rows = [row for kind, keys in KINDS for row in measure_kind(kind, keys // (50 if quick else 1), quick)]
+    rows += measure_order(SHUFFLED_KEYS // (50 if quick else 1), quick)
     return Result("keyed_push", "Pushing events per key", " ".join(NOTES.split()), COLUMNS, rows,
                   {"batch_rows": BATCH_ROWS, "runs": RUNS})  # fmt: skip
 
@@ -78,6 +82,33 @@ def measure_kind(kind: str, keys: int, quick: bool) -> list[dict[str, Any]]:
     return rows
 
 
+def measure_order(keys: int, quick: bool) -> list[dict[str, Any]]:
+    """Batches in order and the same batches shuffled, in turns; the answers are equal."""
+    runs, warm_ups = (2, 1) if quick else (2 * RUNS, 3)
+    in_order = [make_batch(number, "BIGINT", keys) for number in range(warm_ups + runs)]
+    places = pa.array(np.random.default_rng(8).permutation(BATCH_ROWS))
+    cases = {"in order": in_order, "in no order": [batch.take(places) for batch in in_order]}
+    engines = [engine_of("BIGINT", 1, delay=BATCH_ROWS // RATE) for _ in cases]
+    actions = [
+        lambda run, engine=engine, batches=batches: engine.push("s", batches[run])
+        for engine, batches in zip(engines, cases.values(), strict=True)
+    ]
+    timings = measure_side_by_side(actions, runs, warm_ups)
+    one, other = (engine.lookup("q0").sort_by("k") for engine in engines)
+    assert one.equals(other)
+    return [
+        {
+            "kind": f"BIGINT, {order}",
+            "keys": keys,
+            "windows": 1,
+            "engine": BATCH_ROWS / timing.cpu_median / 1e6,
+            "ratio": timing.speed_against(timings[0]),
+            "spread": timing.spread,
+        }
+        for order, timing in zip(cases, timings, strict=True)
+    ]
+
+
 def make_batch(number: int, kind: str, keys: int) -> pa.Table:
     random = np.random.default_rng(number)
     at = (np.arange(BATCH_ROWS) + number * BATCH_ROWS) * (1_000_000 // RATE)
@@ -89,10 +120,11 @@ def make_batch(number: int, kind: str, keys: int) -> pa.Table:
     )
 
 
-def engine_of(kind: str, count: int, threads: int = 1) -> muntin.Engine:
-    """An engine with so many different windows."""
+def engine_of(kind: str, count: int, threads: int = 1, delay: int = 0) -> muntin.Engine:
+    """An engine with so many different windows, over a stream with a delay of so many seconds."""
     engine = muntin.Engine(backlog_bytes=0, threads=threads)
-    engine.execute(f"CREATE STREAM s (ts TIMESTAMP, k {kind}, n BIGINT) TIMESTAMP BY ts")
+    late = f" DELAY {delay} SECONDS" if delay else ""
+    engine.execute(f"CREATE STREAM s (ts TIMESTAMP, k {kind}, n BIGINT) TIMESTAMP BY ts{late}")
     pairs = [(size, to) for size in range(1, LONGEST + 1) for to in range(size)]
     chosen = [(LONGEST, 0), *Random(1).sample(pairs[:-LONGEST], count - 1)]
     engine.register_many(

@@ -16,7 +16,7 @@ from muntin.kernels.times import scan_times
 
 COLUMNS = [
     Column("what", "what"), Column("windows", "windows", ",d"), Column("rate", "events/s", ",.0f"),
-    Column("cpu_rate", "events per CPU s", ",.0f"), Column("ratio", "of 1 window", ".2f"),
+    Column("cpu_rate", "events per CPU s", ",.0f"), Column("ratio", "of 1 window, or in order", ".2f"),
     Column("spread", "spread", ".0%"),
 ]  # fmt: skip
 SHAPES = {

@@ -340,7 +340,8 @@ class ReferenceEngine:
                 row = self._row(standing, key, own, instant, is_needed=True)
                 assert row is not None
                 (passes,), (values,) = _selected(query, [row])
-                if is_there and passes is NO_VALUE:
+                is_ranked = passes is not True or NO_VALUE not in _ranked(query, [row])[0]
+                if is_there and (passes is NO_VALUE or not is_ranked):
                     answer.left_out += 1
                     continue
                 is_in = is_there and passes is True and key in first
@@ -648,11 +649,11 @@ def _first(query: Query, rows: list[_Row]) -> list[_Row]:
     first, in order; with those that lack a value and stand before the last of them, or of which HAVING has none."""
     if query.top is None or not rows:
         return rows
-    parts = _parts(query, rows)
-    ranked = list(zip(*(_of_each(expression, parts, rows) for expression, _ in query.top.by), strict=True))
     there = [
         (row, values, passes is NO_VALUE or NO_VALUE in shown.values())
-        for row, values, passes, shown in zip(rows, ranked, *_selected(query, rows), strict=True)
+        for row, values, passes, shown in zip(
+            rows, _ranked(query, rows), *_selected(query, rows), strict=True
+        )
         if passes is NO_VALUE or (passes is True and NO_VALUE not in values)
     ]
     for place in reversed(range(len(query.keys))):  # the last that is sorted by counts most
@@ -665,6 +666,14 @@ def _first(query: Query, rows: list[_Row]) -> list[_Row]:
             found.append(row)
             many += not is_lost
     return found
+
+
+def _ranked(query: Query, rows: list[_Row]) -> list[tuple[Any, ...]]:
+    """Of each row, what ORDER BY names."""
+    if query.top is None:
+        return [()] * len(rows)
+    parts = _parts(query, rows)
+    return list(zip(*(_of_each(expression, parts, rows) for expression, _ in query.top.by), strict=True))
 
 
 def _rank(value: Any, descends: bool) -> tuple[Any, ...]:

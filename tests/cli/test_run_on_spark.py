@@ -101,7 +101,9 @@ def test_both_engines_write_the_same(tmp_path: Path, muntin: Any) -> None:
     assert done
     assert f"{10_000 + quotes.num_rows:,} events" in done[0]
     assert done[0] in spark.stderr
-    assert "%" in spark.stderr  # a line of progress
+    told = [int(each.replace(",", "")) for each in re.findall(r"% +([\d,]+) events", spark.stderr)]
+    assert told == sorted(told)
+    assert 0 < told[-1] <= 10_000 + quotes.num_rows  # though views and several jobs read the same input
     for name, is_timed in ANSWERS.items():
         one, other = (
             pq.read_table(tmp_path / engine / f"{name}.parquet") for engine in ("embedded", "spark")

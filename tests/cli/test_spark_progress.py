@@ -46,14 +46,32 @@ class Session:
         )
 
 
+def wait_for(shown: Shown, many: int) -> None:
+    deadline = time.monotonic() + 120
+    while len(shown.told) < many and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
 def test_a_part_is_whole_when_it_is_over(monkeypatch: Any) -> None:
     monkeypatch.setattr(spark_progress, "_EVERY", 0.01)
     shown, report = Shown(), Report(1, Path("answers"))
     watch = JobWatch(Session(tasks=3, records=40), shown, report, 2)
     with watch.part():
-        deadline = time.monotonic() + 120
-        while not shown.told and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(shown, 1)
     assert shown.told[0] == (40, 0.375)  # three tasks of four at least, in the first part of two
     assert [fraction for _, fraction in shown.told[:-1]] == [0.375] * (len(shown.told) - 1)
     assert shown.told[-1][1] == 0.5
+
+
+def test_an_event_that_is_read_again_counts_once(monkeypatch: Any) -> None:
+    """Of the second part 30 of 40 events are new, of the third none."""
+    monkeypatch.setattr(spark_progress, "_EVERY", 0.01)
+    shown, report = Shown(), Report(1, Path("answers"))
+    watch = JobWatch(Session(tasks=3, records=40), shown, report, 3)
+    for again, after in ((0, 40), (10, 70), (70, 70)):
+        with watch.part(again):
+            wait_for(shown, len(shown.told) + 1)
+            report.events = after
+            wait_for(shown, len(shown.told) + 2)
+    assert [events for events, _ in shown.told] == sorted(events for events, _ in shown.told)
+    assert {events for events, _ in shown.told} == {40, 70}

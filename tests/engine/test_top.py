@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,6 +109,69 @@ def assert_same(table: pa.Table, wanted: Any, context: str) -> None:
         is_close(one[name], other[name]) for one, other in zip(expected, got, strict=True) for name in names
     )
     assert same, "\n".join([context, "expected:", *map(str, expected), "got:", *map(str, got)])
+
+
+LARGE = {
+    "having": f"SELECT k, MAX(j) AS v {W} GROUP BY k HAVING SUM(n) > 0 ORDER BY v DESC LIMIT 2",
+    "select": f"SELECT k, COUNT(*) AS v, SUM(n) AS w {W} GROUP BY k ORDER BY v DESC LIMIT 2",
+    "computed": f"SELECT k, MIN(j) AS v, COUNT(*) * 2000000000000000000 AS w {W} GROUP BY k ORDER BY v LIMIT 3",
+    "order": f"SELECT k, MAX(j) AS v {W} GROUP BY k HAVING COUNT(*) > 0 ORDER BY SUM(n) DESC, 2 LIMIT 2",
+    "both": f"SELECT k, MAX(j) AS v, SUM(n) AS w {W} GROUP BY k HAVING SUM(n) + 1 > -9 ORDER BY v DESC LIMIT 1",
+}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_key_without_a_value_takes_no_place(seed: int, way: str) -> None:
+    """In pull and push, and who enters or leaves meanwhile."""
+    rng = np.random.default_rng(seed)
+    engine, reference = Engine(threads=1 + seed % 2), ReferenceEngine()
+    for each in (engine, reference):
+        each.execute(STREAM)
+        for name, sql in LARGE.items():
+            each.register(sql, name=name)
+            each.register(f"{sql} EMIT CHANGES", name=f"{name}, changes")
+    now = 10 * SECOND
+    for _ in range(6):
+        batch = random_batch(rng, now)
+        batch["n"] = rng.choice([-1, 0, 1, 5, 2**62], len(batch["n"])).tolist()
+        now += int(rng.choice([1, 2, 3, 9])) * SECOND
+        for each in (engine, reference):
+            each.push("s", batch)
+        with warnings.catch_warnings(action="ignore"):
+            for name in LARGE:
+                assert_same(engine.lookup(name), reference.lookup(name), name)
+            emitted, wanted = engine.advance(), reference.advance()
+        wanted = {name: answer for name, answer in wanted.items() if answer.rows}
+        assert emitted.keys() == wanted.keys()
+        for name, answer in wanted.items():
+            assert_same(emitted[name], answer, f"emitted {name}")
+    engine.check()
+
+
+@pytest.mark.parametrize("keys", [1_000, 9_000])
+def test_a_key_that_is_in_stays_while_having_does_not_exist(keys: int) -> None:
+    """Though it would be the last in order, and of many keys only the first are read."""
+    engine = Engine()
+    engine.execute("CREATE STREAM s (ts BIGINT, k BIGINT, n BIGINT, place BIGINT) TIMESTAMP BY ts")
+    engine.register(
+        "SELECT k, SUM(place) AS v FROM s [RANGE 1 SECOND SLIDE 1 SECOND] GROUP BY k HAVING SUM(n) * 2 > 0 "
+        "ORDER BY v DESC LIMIT 2 EMIT CHANGES", "q",
+    )  # fmt: skip
+    told = []
+    for second, (n, place) in enumerate([(1, 9), (1, 10**6), (2**63 - 1, 1), (1, 9)]):
+        events = {"n": np.ones(keys, np.int64), "place": np.arange(10, keys + 10)}
+        events["n"][7], events["place"][7] = n, place
+        engine.push("s", {"ts": np.full(keys, second * SECOND), "k": np.arange(keys), **events})
+        with warnings.catch_warnings(action="ignore"):
+            emitted = engine.advance(until=(second + 1) * SECOND)
+        told.append({(row["k"], row["change"]) for row in emitted["q"].to_pylist()})
+    first, second = keys - 1, keys - 2
+    assert told == [
+        {(first, "enter"), (second, "enter")},
+        {(7, "enter"), (second, "leave")},
+        {(second, "enter")},
+        {(7, "leave")},
+    ]
 
 
 @pytest.mark.parametrize("keys", [6_000])

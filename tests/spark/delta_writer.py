@@ -1,8 +1,9 @@
-"""Micro-batches into a Delta table by processes that are killed: `delta_writer.py FOLDER KILLS SEED`.
+"""Micro-batches into Delta tables by processes that are killed: `delta_writer.py KILLS SEED FOLDER...`.
 
 Each process goes on after the last micro-batch that is committed, as Spark does: it writes down a micro-batch when
-`append_to_delta` has returned. KILLS of them are killed just before they write that down; after each of these
-one more is, at any moment.
+`append_to_delta` has returned. KILLS for each folder are killed just before they write that down, and as many at any
+moment, in turns. The first kill is in the first micro-batch, which makes the table: between write and commit, or at any
+moment of it.
 """
 
 from __future__ import annotations
@@ -63,13 +64,20 @@ def in_child(folder: Path, dies_between: int | None, until: int, after: float | 
     return os.waitpid(child, 0)[1]
 
 
-if __name__ == "__main__":
-    folder, kills, chance = Path(sys.argv[1]), int(sys.argv[2]), random.Random(int(sys.argv[3]))
-    for kill in range(2 * kills):
+def kill_writers(folder: Path, kills: int, chance: random.Random) -> None:
+    first = chance.randrange(2)
+    for kill in range(first, first + 2 * kills):
+        last = committed(folder)
         if kill % 2:
-            status = in_child(folder, None, 10**9, chance.uniform(0.0, 0.3))
+            status = in_child(folder, None, 10**9, chance.uniform(0.0, 0.3 if last else 0.15))
         else:
-            status = in_child(folder, committed(folder) + chance.randrange(1, 3), 10**9, None)
+            status = in_child(folder, last + chance.randrange(1, 3) if last else 0, 10**9, None)
         assert os.WIFSIGNALED(status), status
         assert os.WTERMSIG(status) == signal.SIGKILL
     assert in_child(folder, None, committed(folder) + 2, None) == 0
+
+
+if __name__ == "__main__":
+    kills, chance = int(sys.argv[1]), random.Random(int(sys.argv[2]))
+    for folder in sys.argv[3:]:
+        kill_writers(Path(folder), kills, chance)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +20,34 @@ pytest.importorskip(
 )
 
 import deltalake
+import test_history
 from delta_writer import ROWS, Answers, committed
 from flow import FOLDED, WHOLE, assert_same, events, expected, write_files
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from runs import stream_of
+from shards import Shards
 from supervised import supervise
+from test_shards import STREAM, same, tasks_of
 
 import muntin.spark
 from muntin.errors import ArchiveError, MuntinError
 from muntin.spark.history import history_files
 
 KILLS = 50  # between write and commit, and as many at any moment
+TABLES = 20  # that are made by a writer which is killed
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    return checkpoint(tmp_path)
+
+
+def checkpoint(folder: Path) -> Path:
     """A checkpoint, as far as it is read."""
-    (tmp_path / "metadata").write_text(json.dumps({"id": "some-query"}))
-    (tmp_path / "commits").mkdir()
-    return tmp_path
+    (folder / "commits").mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": "some-query"}))
+    return folder
 
 
 def numbers(folder: Path) -> list[int]:
@@ -56,20 +67,64 @@ def test_a_repeated_micro_batch(folder: Path) -> None:
     assert numbers(folder) == list(range(4 * ROWS))
 
 
-def test_a_driver_that_was_given_up(folder: Path) -> None:
-    """Both have seen the table without micro-batch 1; the one that comes second is refused."""
+@pytest.mark.parametrize("batch", [0, 1])
+def test_a_driver_that_was_given_up(folder: Path, batch: int) -> None:
+    """Both have seen the table without the micro-batch, or no table; the one that comes second is refused."""
     write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
-    write(Answers(0), 0)
+    for before in range(batch):
+        write(Answers(before), before)
 
     class Overtaken(Answers):
         def toArrow(self) -> pa.Table:  # while its answers are made
-            write(Answers(1), 1)
+            write(Answers(batch), batch)
             return super().toArrow()
 
-    with pytest.raises(deltalake.exceptions.CommitFailedError):
-        write(Overtaken(1), 1)
-    write(Answers(2), 2)
-    assert numbers(folder) == list(range(3 * ROWS))
+    with pytest.raises((deltalake.exceptions.CommitFailedError, ArchiveError)):
+        write(Overtaken(batch), batch)
+    write(Answers(batch + 1), batch + 1)
+    assert numbers(folder) == list(range((batch + 2) * ROWS))
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_drivers_that_write_at_once(folder: Path, batch: int) -> None:
+    """Each has made its answers when the others write: at most one is not refused."""
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+    for before in range(batch):
+        write(Answers(before), before)
+    together = threading.Barrier(3, timeout=120)
+
+    class Ready(Answers):
+        def toArrow(self) -> pa.Table:
+            together.wait()
+            return super().toArrow()
+
+    def drive() -> None:
+        with suppress(deltalake.exceptions.CommitFailedError, ArchiveError):
+            write(Ready(batch), batch)
+
+    drivers = [threading.Thread(target=drive) for _ in range(together.parties)]
+    for each in drivers:
+        each.start()
+    for each in drivers:
+        each.join()
+    write(Answers(batch), batch)  # what Spark repeats if all were refused
+    assert numbers(folder) == list(range((batch + 1) * ROWS))
+
+
+def test_queries_that_make_one_table(folder: Path) -> None:
+    """A table that another query has made meanwhile is written to, as one that was there."""
+    write: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder))
+    (folder / "other").mkdir()
+    (folder / "other" / "metadata").write_text(json.dumps({"id": "another-query"}))
+    other: Any = muntin.spark.append_to_delta(str(folder / "table"), str(folder / "other"))
+
+    class Overtaken(Answers):
+        def toArrow(self) -> pa.Table:
+            other(Answers(1), 0)
+            return super().toArrow()
+
+    write(Overtaken(0), 0)
+    assert numbers(folder) == list(range(2 * ROWS))
 
 
 def test_new_columns_and_no_answers(folder: Path) -> None:
@@ -86,8 +141,9 @@ def test_new_columns_and_no_answers(folder: Path) -> None:
             return whole.append_column("x", pa.array([0.5] * len(whole)))
 
     write(Fewer(0), 0)  # makes the table
+    made = deltalake.DeltaTable(str(folder / "table")).version()
     write(Fewer(1), 1)
-    assert deltalake.DeltaTable(str(folder / "table")).version() == 0
+    assert deltalake.DeltaTable(str(folder / "table")).version() == made
     write(Answers(2), 2)
     write(Wider(3), 3)
     found = deltalake.DeltaTable(str(folder / "table")).to_pyarrow_table()
@@ -116,12 +172,17 @@ def test_a_table_that_is_gone(folder: Path) -> None:
 
 @pytest.mark.faults
 @pytest.mark.slow
-def test_killed(folder: Path) -> None:
-    """Nothing lost, nothing twice."""
+@pytest.mark.parametrize(("tables", "kills"), [(1, KILLS), (TABLES, 1)])
+def test_killed(tmp_path: Path, tables: int, kills: int) -> None:
+    """Nothing lost, nothing twice: in one table for long, and in many in their first micro-batch."""
+    folders = [checkpoint(tmp_path / str(number)) for number in range(tables)]
     script = Path(__file__).with_name("delta_writer.py")
-    subprocess.run([sys.executable, str(script), str(folder), str(KILLS), "1"], check=True, timeout=1_200)
-    assert numbers(folder) == list(range(committed(folder) * ROWS))
-    assert committed(folder) >= KILLS
+    subprocess.run(
+        [sys.executable, str(script), str(kills), "1", *map(str, folders)], check=True, timeout=1_200
+    )
+    for folder in folders:
+        assert numbers(folder) == list(range(committed(folder) * ROWS))
+        assert committed(folder) >= kills
 
 
 @pytest.mark.faults
@@ -189,3 +250,14 @@ def test_as_a_history(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "parts"), table.slice(0, 100), partition_by=["k"])
     with pytest.raises(MuntinError, match="partitioned by k"):
         history_files(str(tmp_path / "parts"))
+
+
+def test_a_query_that_is_filled_from_a_table(tmp_path: Path) -> None:
+    """Of a name that a URI escapes."""
+    path, queries = str(tmp_path / "past, 50 + ä#?"), {"sums": test_history.QUERIES["sums"]}
+    past, live = (test_history.events(random.Random(1), *span, 200) for span in ((0, 100), (100, 120)))
+    deltalake.write_deltalake(path, past)
+    engine = test_history.engine_with(queries, past)
+    engine.push("s", live)
+    shards = Shards(STREAM, queries, shards=2, history=history_files(path))
+    same(engine.advance(), shards.send(tasks_of(live, 2)))

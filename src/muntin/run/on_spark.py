@@ -28,7 +28,7 @@ from muntin.run.pipeline import Report, RunProgress, choose, table_files
 from muntin.run.script import Script, needs_archive, read_script
 from muntin.run.spark_inputs import Input, SparkInputs, inputs_of
 from muntin.run.spark_progress import JobWatch
-from muntin.run.spark_views import keep_views
+from muntin.run.spark_views import ends_of, keep_views
 from muntin.sql.expressions import in_quotes
 from muntin.table_query import TableQuery
 
@@ -78,20 +78,28 @@ def run_on_spark(
             often = Counter(name for names, _ in jobs for name in names)
             often.update(name for view in chosen.views.values() for name in (*view.streams, *view.streams))
             events = SparkInputs(session, chosen, sources, often)
-            watch = JobWatch(session, progress, report, len(jobs) + bool(chosen.views))
+            watch = JobWatch(session, progress, report, len(jobs) + 2 * bool(chosen.views))
             counted: dict[str, Any] = {}
+            known: dict[str, int] = {}  # how many events there are of the streams that have been read
             for names, queries in jobs:
                 frames = {name: _counting(events.frame(name), name, counted) for name in names}
                 answers = _answers(session, chosen, frames, queries, rows, flush)
-                with watch.part():  # not what was asked of Spark before: it reads no events
+                # a part is not what was asked of Spark before: that reads no events
+                with watch.part(again=sum(known.get(name, 0) for name in names)):
                     for name, table in by_query(answers, chosen.queries):
                         report.answers += outputs.write({name: table})
-                report.events = sum(each.get["events"] for each in counted.values())
+                    known = {name: each.get["events"] for name, each in counted.items()}
+                    report.events = sum(known.values())
             if chosen.views and archive is not None:
-                with watch.part():
-                    ends, many = keep_views(chosen, events.frame, archive, outputs, flush, _Quiet())
-                    report.answers += many
-                report.events += sum(each.events for name, each in ends.items() if name not in counted)
+                names = tuple(dict.fromkeys(name for view in chosen.views.values() for name in view.streams))
+                with watch.part(again=sum(known.get(name, 0) for name in names)):
+                    ends = {name: ends_of(events.frame(name), chosen.streams[name]) for name in names}
+                    known |= {name: each.events for name, each in ends.items()}
+                    report.events = sum(known.values())
+                with watch.part(again=report.events):
+                    report.answers += keep_views(
+                        chosen, ends, events.frame, archive, outputs, flush, _Quiet()
+                    )
     finally:
         if session is not None:
             session.stop()

@@ -22,12 +22,14 @@ class JobWatch:
         self._furthest = 0.0  # Spark plans further stages while a job runs: what was told is not taken back
 
     @contextmanager
-    def part(self) -> Iterator[None]:
-        """What Spark does meanwhile is the next part."""
+    def part(self, again: int = 0) -> Iterator[None]:
+        """What Spark does meanwhile is the next part. So many of the events that it reads have been counted before."""
         group = f"muntin run, part {self._done + 1} of {self._parts}"
         self._context.setJobGroup(group, group)
         ended = threading.Event()
-        looking = threading.Thread(target=self._look, args=(group, ended), daemon=True)
+        looking = threading.Thread(
+            target=self._look, args=(group, ended, self._report.events, again), daemon=True
+        )
         looking.start()
         try:
             yield
@@ -42,14 +44,14 @@ class JobWatch:
         self._furthest = max(self._furthest, (self._done + fraction) / max(1, self._parts))
         self._progress.show(events, self._report.answers, min(1.0, self._furthest))
 
-    def _look(self, group: str, ended: threading.Event) -> None:
+    def _look(self, group: str, ended: threading.Event, before: int, again: int) -> None:
         while not ended.wait(_EVERY):
             try:
                 records, done, planned = self._so_far(group)
             except Exception:  # a session that ends meanwhile; whoever waits for the job is told
                 return
             if planned:  # and while the part goes on, Spark may plan one more task at least
-                self.show(self._report.events + records, done / max(planned, done + 1))
+                self.show(before + max(0, records - again), done / max(planned, done + 1))
 
     def _so_far(self, group: str) -> tuple[int, int, int]:
         """Records read, tasks done and tasks planned of the jobs of a group."""

@@ -50,25 +50,23 @@ class Tail:
 
 
 def keep_views(
-    script: Script, frame: Callable[[str], DataFrame], archive: Path, outputs: OutputFiles, flush: bool,
-    progress: RunProgress,
-) -> tuple[dict[str, Ends], int]:  # fmt: skip
-    """Bring the views of a script to the end of their streams, and answer SELECTs from them: what the streams have, and
-    how many answers there were."""
+    script: Script, ends: Mapping[str, Ends], frame: Callable[[str], DataFrame], archive: Path, outputs: OutputFiles,
+    flush: bool, progress: RunProgress,
+) -> int:  # fmt: skip
+    """Bring the views of a script to the `ends` of their streams, and answer SELECTs from them: how many answers there
+    were."""
     only = replace(script, queries={}, backfills={})
-    names = list(dict.fromkeys(name for view in script.views.values() for name in view.streams))
-    ends = {name: ends_of(frame(name), script.streams[name]) for name in names}
     engine = only.start_engine(archive=archive)
     try:
         since = since_when(script.views, script.streams, ends)
         tails = [
-            Tail(script.streams[name], tail_of(frame(name), script.streams[name], since)) for name in names
+            Tail(script.streams[name], tail_of(frame(name), script.streams[name], since)) for name in ends
         ]
         report = Report(0, archive)
         push_all(engine, only, tails, outputs, _ROWS, flush, progress, report)  # type: ignore[arg-type]
     finally:
         engine.close()
-    return ends, report.answers
+    return report.answers
 
 
 def ends_of(df: DataFrame, stream: Stream) -> Ends:

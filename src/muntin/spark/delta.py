@@ -12,6 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from pyspark.sql import DataFrame
 
@@ -39,13 +41,10 @@ def append_to_delta(path: str, checkpoint: str) -> Callable[[DataFrame, int], No
     def write(answers: DataFrame, batch: int) -> None:
         delta = _delta()
         owner = str(json.loads((begun_by / "metadata").read_text())["id"])
-        target: Any = path
-        last = None
-        if delta.DeltaTable.is_deltatable(path):
-            # opened before the answers are made: what another driver commits from here on is a conflict
-            target = delta.DeltaTable(path)
-            last = target.transaction_version(owner)
-        elif batch:  # the first micro-batch makes the table, whether it has answers or not
+        # opened before the answers are made: what another driver commits from here on is a conflict
+        table = delta.DeltaTable(path) if delta.DeltaTable.is_deltatable(path) else None
+        last = None if table is None else table.transaction_version(owner)
+        if table is None and batch:  # the first micro-batch makes the table, whether it has answers or not
             raise ArchiveError(
                 f"checkpoint '{checkpoint}' goes on with micro-batch {batch}, but there is no Delta table at '{path}'; "
                 "bring it back, or start with a new checkpoint"
@@ -54,10 +53,19 @@ def append_to_delta(path: str, checkpoint: str) -> Callable[[DataFrame, int], No
         rows = answers.toArrow()
         if last is not None and batch <= last:
             return
+        if table is None:
+            # a path instead of a table would be opened at the write, when nothing of another driver is a conflict
+            delta.write_deltalake(path, rows.schema.empty_table(), mode="ignore")
+            table = delta.DeltaTable(path)
+            if table.transaction_version(owner) is not None:
+                raise ArchiveError(
+                    f"another driver of checkpoint '{checkpoint}' has written the first micro-batch to '{path}' while "
+                    "this one made its answers"
+                )
         if rows.num_rows or not batch:
             noted = delta.CommitProperties(app_transactions=[delta.Transaction(owner, batch)])
             # columns may come: those of queries that are new
-            delta.write_deltalake(target, rows, mode="append", schema_mode="merge", commit_properties=noted)
+            delta.write_deltalake(table, rows, mode="append", schema_mode="merge", commit_properties=noted)
 
     return write
 
@@ -80,7 +88,7 @@ def delta_files(path: str) -> list[Path]:
             f"Delta table '{path}' may have deletion vectors, so its files have rows that are deleted: purge them, and "
             "turn delta.enableDeletionVectors off"
         )
-    return sorted(Path(each.removeprefix("file://")) for each in table.file_uris())
+    return sorted(Path(url2pathname(urlsplit(each).path)) for each in table.file_uris())
 
 
 def _delta() -> Any:

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from muntin.arrays import Bools, Ints
-from muntin.shard.read.evaluate import Rows, Selected, always, answer, lower, select, tabulate
+from muntin.shard.read.evaluate import Rows, Selected, always, answer, replace_lost, select, tabulate
 from muntin.shard.read.left_out import NONE, LeftOut
+from muntin.shard.read.lower import lower
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.read.shared import SharedReads
@@ -109,7 +110,9 @@ def _told(reading: Reading, answers: pa.Table, enters: Bools) -> pa.Table:
 
 
 class _Qualifying(NamedTuple):
-    """At each instant, the keys that pass HAVING and those of which it has no value; ascending."""
+    """At each instant, the keys that pass HAVING, and those of which HAVING or ORDER BY has no value; ascending. With
+    LIMIT, only the first of those that pass. Keys whose places others took as SELECT has no value are among them, too:
+    such a key neither enters nor leaves."""
 
     ids: list[Ints]
     unknown: list[Ints]
@@ -126,12 +129,17 @@ def _qualifying(state: State, question: Question, shared: SharedReads) -> _Quali
         nobody = [np.zeros(0, np.int64) for _ in question.instants]
         return _Qualifying(nobody, nobody, NONE, rows, ())
     found = [find(window) for window in reading.windows]
-    chosen = select(reading, rows, found, state.texts, always if question.ids is not None else shared.once)
-    slots = (
-        np.arange(len(rows)) if chosen.kept is None else np.sort(chosen.kept)
-    )  # LIMIT has an order of its own
-    ids, unknown = _by_instant(rows, slots), _by_instant(rows, chosen.unknown)
-    return _Qualifying(ids, unknown, chosen.left_out, rows, found)
+    once = always if question.ids is not None else shared.once
+    chosen = select(reading, rows, found, state.texts, once)
+    unknown, left_out = chosen.unknown, chosen.left_out
+    slots = np.arange(len(rows)) if chosen.kept is None else chosen.kept
+    if reading.query.top is not None:
+        answers = tabulate(reading, rows, found, chosen, always)
+        chosen, _, without, _ = replace_lost(reading, rows, found, state.texts, once, chosen, answers)
+        assert chosen.kept is not None
+        # LIMIT has an order of its own
+        slots = np.union1d(chosen.kept, np.setdiff1d(without, unknown, assume_unique=True))
+    return _Qualifying(_by_instant(rows, slots), _by_instant(rows, unknown), left_out, rows, found)
 
 
 def _by_instant(rows: Rows, slots: Ints) -> list[Ints]:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from muntin.arrays import Bools, Ints
 from muntin.errors import NoValue
 from muntin.shard.crowd import Crowd
-from muntin.shard.read.evaluate import lower
 from muntin.shard.read.in_order import places_in_order, words_of
 from muntin.shard.read.left_out import no_sum
+from muntin.shard.read.lower import lower
 from muntin.shard.state import State
 from muntin.structure.synopsis import Found
 

@@ -26,8 +26,9 @@ from muntin.shard.read.alike import stacked_found
 from muntin.shard.read.broadcast import Array, Numbers, Unusual, holds, numbers_of
 from muntin.shard.read.crowd_order import CrowdOrder
 from muntin.shard.read.crowd_slots import CrowdSlots, Passing
-from muntin.shard.read.evaluate import Once, lower
+from muntin.shard.read.evaluate import Once
 from muntin.shard.read.left_out import no_sum
+from muntin.shard.read.lower import lower
 from muntin.shard.read.question import Question
 from muntin.shard.read.reading import GroupWindow
 from muntin.shard.read.shared import SharedReads

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from muntin.aggregates.approximate import MOST_WEIGHT, ItemAggregate
-from muntin.answer import to_arrow, to_instants
+from muntin.answer import to_instants
 from muntin.arrays import Bools, Ints
 from muntin.band import Band
 from muntin.errors import NoValue
@@ -21,10 +20,10 @@ from muntin.expression import Expression
 from muntin.kernels.answers import within_bands
 from muntin.keys.key_dictionary import Dictionary
 from muntin.shard.read.at_once import lowered_at_once
-from muntin.shard.read.items import lower_items
 from muntin.shard.read.left_out import NONE, LeftOut, Values, either, evaluate_each, lost_of, no_sum
+from muntin.shard.read.lower import lower
 from muntin.shard.read.ranked import Ranked, plain_numbers
-from muntin.shard.read.reading import CallReading, GroupWindow, Reading, call_of
+from muntin.shard.read.reading import GroupWindow, Reading, call_of
 from muntin.shard.read.top import first_of
 from muntin.structure.synopsis import Found
 
@@ -78,20 +77,32 @@ def answer(reading: Reading, rows: Rows, find: Finder,
     them, so its identity says which they are.
     """
     found = [find(window) for window in reading.windows]
-    top = reading.query.top if is_filtered else None
     chosen = select(reading, rows, found, texts, once, is_filtered, band)
     # of this query alone from here on?
-    then = always if reading.query.having is not None or top is not None or not is_filtered else once
+    is_alone = reading.query.having is not None or reading.query.top is not None or not is_filtered
+    then = always if is_alone else once
     answers = tabulate(reading, rows, found, chosen, then)
     without, left_out = chosen.unknown, chosen.left_out
-    while top is not None and answers.gone is not None and chosen.kept is not None:
-        without, left_out = np.append(without, chosen.kept[answers.gone]), left_out.also(answers.left_out)
-        chosen = select(reading, rows, found, texts, once, without=without)
-        answers = tabulate(reading, rows, found, chosen, then)
+    if reading.query.top is not None and is_filtered:
+        chosen, answers, without, left_out = replace_lost(reading, rows, found, texts, once, chosen, answers)
     if only is not None:
         answers = answers._replace(table=answers.table.filter(pa.array(np.isin(rows.ids(chosen.kept), only))))
         left_out = left_out if np.isin(rows.ids(without), only).any() else NONE
     return answers._replace(left_out=left_out.also(answers.left_out)) if left_out.rows else answers
+
+
+def replace_lost(
+    reading: Reading, rows: Rows, found: Sequence[Found], texts: Mapping[Expression, Dictionary], once: Once,
+    chosen: Selected, answers: Answered,
+) -> tuple[Selected, Answered, Ints, LeftOut]:  # fmt: skip
+    """Of a query with LIMIT, let others take the places of slots of which a value does not exist: the slots then
+    chosen, their answers, and the slots that are left out."""
+    without, left_out = chosen.unknown, chosen.left_out
+    while answers.gone is not None and chosen.kept is not None:
+        without, left_out = np.append(without, chosen.kept[answers.gone]), left_out.also(answers.left_out)
+        chosen = select(reading, rows, found, texts, once, without=without)
+        answers = tabulate(reading, rows, found, chosen, always)
+    return chosen, answers, without, left_out
 
 
 def answers_by_band(reading: Reading, bands: Sequence[Band], rows: Rows, find: Finder,
@@ -317,24 +328,6 @@ def _present(reading: Reading, found: Sequence[Found] | Mapping[int, Found]) -> 
     held = [found[part.window].partials[part.need][0] > 0 for part in reading.presence]
     present = held[0] if len(held) == 1 else np.logical_or.reduce(held)
     return None if present.all() else np.flatnonzero(present)
-
-
-def lower(
-    call: CallReading, found: Sequence[Found], kept: Ints | None, texts: Mapping[Expression, Dictionary]
-) -> tuple[pa.Array, Bools | None]:
-    """Answers of one call for the slots that are kept, and where there is none, NULL meanwhile; O(kept)."""
-    partials = {part.need.component: found[part.window].partials[part.need] for part in call.parts}
-    if kept is not None:
-        partials = {name: tuple(array[kept] for array in arrays) for name, arrays in partials.items()}
-    if isinstance(call.aggregate, ItemAggregate):
-        ((counts,),) = partials.values()
-        beyond = np.array([each.count >= MOST_WEIGHT for each in counts], np.bool_)
-        return lower_items(call, counts.tolist(), texts), beyond if beyond.any() else None
-    value, valid, lost = call.aggregate.lower(partials)
-    if call.text is not None:
-        codes = pa.array(np.where(valid, value, 0), pa.int64(), mask=None if valid.all() else ~valid)
-        return texts[call.text].values.take(codes).cast(call.type), None
-    return to_arrow(value, valid, call.type), lost
 
 
 def _value(reading: Reading, chosen: Selected, rows: Rows, expression: Expression) -> Values:

@@ -68,7 +68,9 @@ def lead(state: State, questions: Sequence[Question]) -> tuple[list[Question], d
             if each.question.inside is None and each.question.only is None:
                 answers[each.number] = first.answer
             else:
-                asked[each.number] = each.question._replace(ids=np.sort(first.ids))
+                # who is inside stays while HAVING does not exist, wherever the key would stand
+                inside = first.ids[:0] if each.question.inside is None else each.question.inside
+                asked[each.number] = each.question._replace(ids=np.union1d(first.ids, inside))
     return asked, answers
 
 

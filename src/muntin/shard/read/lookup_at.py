@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
-from muntin.shard.read.evaluate import lower
 from muntin.shard.read.left_out import LeftOut, Values, either, evaluate_each, lost_of, no_sum, tell
+from muntin.shard.read.lower import lower
 from muntin.shard.read.points import PointReads
 from muntin.shard.read.reading import Reading, reading_of
 from muntin.shard.state import State

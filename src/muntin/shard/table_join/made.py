@@ -12,8 +12,8 @@ from muntin.answer import to_instants
 from muntin.arrays import Bools, Ints
 from muntin.expression import Expression
 from muntin.keys.key_dictionary import KeyDictionary
-from muntin.shard.read.evaluate import lower
 from muntin.shard.read.left_out import Values, either, evaluate_each, no_sum
+from muntin.shard.read.lower import lower
 from muntin.shard.read.reading import Reading
 from muntin.shard.state import State
 from muntin.shard.table_join.joined_rows import JoinedRows, Sources
