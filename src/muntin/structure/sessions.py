@@ -54,17 +54,29 @@ class Sessions(Synopsis[SessionStore]):
         """The sessions that are open at each instant."""
         many = width if ids is None else len(ids)
         slots, runs, asked_at = [], [], np.repeat(instants, many)
+        is_known = np.ones(len(asked_at), np.bool_)
         cells = self.store.in_order(ids)
         for place, instant in enumerate(instants.tolist()):
+            sharp = cells
             if instant < self.store.sharp_from:
-                raise WindowTooLarge(
-                    f"{window} at {np.datetime64(instant, 'us')} needs events one by one, which have been put "
-                    f"together; the state answers instants from {np.datetime64(self.store.sharp_from, 'us')} on"
-                )
-            run = self._find(cells, window, instant, instant, FOREVER)
+                self._refuse_forgotten(window, instant)
+                is_cut = (cells.start < instant) & (cells.last >= instant)
+                sharp = cells._replace(inner=np.where(is_cut, FOREVER, cells.inner))
+                is_known[place * many + _slot_of(cells.key[is_cut], ids)] = False
+            run = self._find(sharp, window, instant, instant, FOREVER)
             runs.append(run)
-            slots.append(place * many + (run.key if ids is None else ids.searchsorted(run.key)))
-        return self._found(window, runs, slots, asked_at - window.size, wanted)
+            slots.append(place * many + _slot_of(run.key, ids))
+        found = self._found(window, runs, slots, asked_at - window.size, wanted)
+        return found._replace(is_whole=found.is_whole & is_known)
+
+    def _refuse_forgotten(self, window: Window, instant: int) -> None:
+        """Raise if cells may have events on both sides of an instant that look-ups were done with. A stream that began
+        before its history ended is looked up all the same: what lies in such cells is left out."""
+        if instant < self.kept_from:
+            raise WindowTooLarge(
+                f"{window} at {np.datetime64(instant, 'us')} needs events one by one, which have been put "
+                f"together; the state answers instants from {np.datetime64(self.store.sharp_from, 'us')} on"
+            )
 
     def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
         """The sessions that closed; O(cells)."""
@@ -134,3 +146,8 @@ class Sessions(Synopsis[SessionStore]):
                 for array, values in zip(into, whole, strict=True):
                     array[slot] = values
         return Found(partials, start, end, is_whole, known_since, 1)
+
+
+def _slot_of(key: Ints, ids: Ints | None) -> Ints:
+    """The place of each key among those that are asked for, which ascend; all of them, if that is None."""
+    return key if ids is None else ids.searchsorted(key)
