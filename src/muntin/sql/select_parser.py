@@ -70,10 +70,10 @@ class SelectParser(SourceParser):
             having = self.condition()
         if self._at_word("WINDOW"):
             self._named_windows()  # which are known already
-        self.windows = around
         changes = self._changes()
         order = self._order(items)
         changes = changes or self._changes()
+        self.windows = around
         is_closed = is_inner and self._curr and self._curr.token_type == TokenType.R_PAREN
         if not is_closed and not self._at_word(*followers):
             self._end_of_select()
