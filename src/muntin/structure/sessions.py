@@ -22,6 +22,7 @@ from muntin.aggregates.component import COMPONENTS
 from muntin.aggregates.contract import Partial
 from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.errors import WindowTooLarge
+from muntin.instant import LAST
 from muntin.kernels.sessions import find_sessions
 from muntin.store.needs import Need, dtype_of
 from muntin.store.session_store import CellsInOrder, SessionStore, numbers_in
@@ -128,7 +129,8 @@ class Sessions(Synopsis[SessionStore]):
         reach: Ints,
         wanted: Sequence[Need],
     ) -> Found:
-        """What sessions hold, each in a slot of its own. Where there is none, nobody has come since `reach`."""
+        """What sessions hold, each in a slot of its own. Where there is none, nobody has come since `reach`. One that
+        would close after all time ends with it."""
         known_since = {need: self.known_since(window, need) for need in wanted}
         start, end = np.zeros((2, len(reach)), np.int64)
         is_whole = np.asarray(reach + window.size >= max(known_since.values(), default=LONG_AGO))
@@ -136,7 +138,8 @@ class Sessions(Synopsis[SessionStore]):
             need: COMPONENTS[need.component].start(dtype_of(need), len(reach)) for need in wanted
         }
         for run, slot in zip(runs, slots, strict=True):
-            start[slot], end[slot], is_whole[slot] = run.cells.start[run.lo], run.close, ~run.is_cut
+            start[slot], end[slot] = run.cells.start[run.lo], np.minimum(run.close, LAST)
+            is_whole[slot] = ~run.is_cut
             place = run.cells.place[numbers_in(run.lo, run.hi)]
             hi, all_of_it = np.cumsum(run.hi - run.lo), np.zeros(len(place), np.int64)
             for need, into in partials.items():
