@@ -235,7 +235,7 @@ ITEM_FAULTS = [
     ),
     (
         "»APPROX_COUNT_DISTINCT(symbol)",
-        "APPROX_COUNT_DISTINCT goes by time, and [ROWS 5] does not; write RANGE, or COUNT(DISTINCT x)",
+        "APPROX_COUNT_DISTINCT goes by time, and [ROWS 5] does not; use RANGE, or COUNT(DISTINCT x)",
     ),
     ("MAX(price), »FROM", "expected an expression after ',', found 'FROM'"),
     ("MAX(price) + »FROM", "expected an expression after '+', found 'FROM'"),
