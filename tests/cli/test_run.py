@@ -92,6 +92,19 @@ def test_a_run_from_standard_input_to_standard_output(tmp_path):
     assert "2 events, 1 answers of 1 query -> - in" in done.stderr
 
 
+@pytest.mark.parametrize("given", ["ts,n\n1,2\n2,x\n", "ts,m\n1,2\n", '{"ts": 1, "n": "x"}\n'])
+def test_errors_of_standard_input_name_it(tmp_path, given):
+    (tmp_path / "one.sql").write_text(
+        "CREATE STREAM s (ts BIGINT, n BIGINT) TIMESTAMP BY ts; "
+        "SELECT SUM(n) AS n FROM s [RANGE 5 SECONDS SLIDE 5 SECONDS]"
+    )
+    command = ["run", str(tmp_path / "one.sql"), "--input", "-", "--out", str(tmp_path / "out.csv")]
+    done = CliRunner().invoke(app, command, input=given)
+    assert done.exit_code != 0
+    assert "standard input" in done.output
+    assert "stdin" not in done.output
+
+
 def test_standard_input_is_read_once(muntin, script, tmp_path):
     done = muntin("run", script, "--input", "a=-", "--input", "b=-", "--out", tmp_path / "x.csv")
     assert done.exit_code != 0

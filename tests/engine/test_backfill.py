@@ -224,6 +224,22 @@ def test_a_stream_that_begins_before_its_history_ends() -> None:
     engine.check()
 
 
+def test_a_session_that_begins_before_its_history_ends() -> None:
+    """Of a session of the history nobody knows any more what lay before an event in it: it is left out, until the
+    stream has passed the history."""
+    engine = make_engine()
+    sums = {f"after {gap}": f"SELECT SUM(v) AS v FROM s [SESSION {gap} SECONDS]" for gap in (3, 20)}
+    engine.register_many(sums, backfill=events(1, 2, 10, 11, 12, 13, 40))
+    engine.push("s", events(11.5))
+    for name in sums:
+        (row,) = engine.lookup(name).to_pylist()
+        assert not row["complete"]
+        assert row["v"] == 1
+    engine.push("s", events(41, 42))
+    assert [engine.value(name) for name in sums] == [3, 3]
+    engine.check()
+
+
 def test_owes_nothing_from_before() -> None:
     """Only windows that close after the registration are given out."""
     engine = make_engine(20, 23)  # the watermark is at 21

@@ -182,7 +182,8 @@ REFUSED = {
     "DROP STREAM big": "stream 'big' is selected from by stream 'bigger'",
     "DROP STREAM s": "stream 's' is read by query 'busy'",
     "CREATE OR REPLACE QUERY busy AS SELECT k, COUNT(*) AS n FROM s [RANGE 6 SECONDS SLIDE 3 SECONDS] GROUP BY k": (
-        "which has its columns; the new one has others"
+        "which has its columns; the new one has others (k VARCHAR, n BIGINT, window_start TIMESTAMP, window_end "
+        "TIMESTAMP, complete BOOLEAN instead of "
     ),
     "CREATE OR REPLACE QUERY busy AS SELECT k, SUM(v) AS total, COUNT(*) AS n FROM s [RANGE 6 SECONDS] GROUP BY k": (
         "needs its closed windows; the new one closes no window by time"

@@ -157,6 +157,9 @@ SAME = [
     ("SELECT k, SUM(n) FILTER (WHERE n > 3) OVER w AS v FROM s GROUP BY k HAVING COUNT(*) OVER w > 0 "
      "WINDOW w AS [ROWS 2]",
      "SELECT k, SUM(n) FILTER (WHERE n > 3) OVER [ROWS 2] AS v FROM s GROUP BY k HAVING COUNT(*) OVER [ROWS 2] > 0"),
+    ("SELECT k, SUM(n) AS v FROM s [ROWS 9] GROUP BY k WINDOW w AS [RANGE 2 SECONDS] "
+     "ORDER BY SUM(n) OVER w DESC LIMIT 1",
+     "SELECT k, SUM(n) AS v FROM s [ROWS 9] GROUP BY k ORDER BY SUM(n) OVER [RANGE 2 SECONDS] DESC LIMIT 1"),
     (f"SELECT a.k, COUNT(*) AS v, v * 2 AS w {B} GROUP BY ALL",
      f"SELECT a.k, COUNT(*) AS v, COUNT(*) * 2 AS w {B} GROUP BY a.k"),
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import duckdb
@@ -201,6 +202,15 @@ def test_a_new_component_is_known_from_then_on() -> None:
     assert engine.coverage("late").complete is False
     engine.push("s", events((9, "a", 4)))
     assert rows_of(engine.lookup("late"), "n", "most", "complete") == [(1, 4, True)]
+
+
+def test_a_session_ends_with_the_year_9999() -> None:
+    """What is later no time stamp can say."""
+    engine = engine_with("SELECT k, SUM(v) AS a FROM s [SESSION 30 MINUTES] GROUP BY k")
+    engine.push("s", {"ts": [datetime(9999, 12, 31, 23, 50)], "k": ["a"], "v": [1]})
+    (row,) = engine.lookup("q0").to_pylist()
+    assert (row["a"], row["window_end"]) == (1, datetime.max)
+    assert not engine.advance(datetime.max)
 
 
 def test_the_past_is_refused() -> None:

@@ -115,6 +115,10 @@ def test_one_meaning_a_process() -> None:
     ("query", "message"),
     [
         ("SELECT TOTAL(x) AS a FROM s [ROWS 5]", "TOTAL takes an integer, and x is DOUBLE"),
+        (
+            "SELECT TOTAL(d) AS a FROM s [ROWS 5]",
+            "TOTAL takes no DECIMAL; write CAST(x AS BIGINT), and d is DECIMAL",
+        ),
         ("SELECT TOTAL(n, n) AS a FROM s [ROWS 5]", "TOTAL takes 1 argument"),
         ("SELECT TOTAL(*) AS a FROM s [ROWS 5]", "TOTAL(*) is not supported"),
         ("SELECT SUM(x) AS a FROM s [ROWS 5] WHERE TOTAL(n) > 3", "an aggregate cannot stand in WHERE"),
@@ -128,7 +132,9 @@ def test_one_meaning_a_process() -> None:
 def test_wrong_calls(query: str, message: str) -> None:
     """The error points at the call."""
     engine = muntin.Engine()
-    engine.execute("CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE) TIMESTAMP BY ts")
+    engine.execute(
+        "CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT, x DOUBLE, d DECIMAL(12, 2)) TIMESTAMP BY ts"
+    )
     with pytest.raises(SqlError, match=re.escape(message)) as found:
         engine.register(query, name="q")
     assert "^" in str(found.value)

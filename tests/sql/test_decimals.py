@@ -97,6 +97,10 @@ BATCH = columns()
         "ROUND(a, 1)",
         "ROUND(a)",
         "ROUND(a, -2)",
+        "ROUND(a, -10)",
+        "COALESCE(ROUND(a, -11), 0)",
+        "COALESCE(ROUND(a, -18), 0)",
+        "ROUND(CAST(x / 1e7 AS DECIMAL(18, 18)), -1)",
         "FLOOR(a)",
         "CEIL(a)",
         "a + a * 2 - b",
@@ -227,6 +231,12 @@ def test_a_constant_that_fits_no_decimal_may_be_a_double() -> None:
     made = parse_expression("COALESCE(a, 1.5e40)", KINDS)
     assert made.type == pa.float64()
     assert made.evaluate({"a": pa.array([None], KINDS["a"])}).to_pylist() == [1.5e40]
+
+
+def test_null_stays_null_beyond_the_first_digit() -> None:
+    """DuckDB 2.0 has 0 there."""
+    made = parse_expression("ROUND(a, -11)", KINDS).evaluate(BATCH)
+    assert made.is_null().equals(BATCH["a"].is_null())
 
 
 def test_what_does_not_fit_has_no_value() -> None:

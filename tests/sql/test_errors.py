@@ -223,6 +223,20 @@ ITEM_FAULTS = [
     ("DISTINCT »ON (symbol) symbol", "DISTINCT ON is not supported; write GROUP BY with LAST(x)"),
     ("»price", "write SELECT DISTINCT price for the different ones, or LAST(price) for the most recent"),
     ("MAX(price), »shares", "'shares' is neither a key nor inside an aggregate; write LAST(shares)"),
+    ("BOOL_AND(»shares)", "BOOL_AND needs a condition, and shares is BIGINT"),
+    ("COUNT_IF((»shares + 1))", "COUNT_IF needs a condition, and shares + 1 is BIGINT"),
+    (
+        "COUNT_IF(»shares) FILTER (WHERE shares > 1)",
+        "COUNT_IF needs a condition, and shares is BIGINT",
+    ),
+    (
+        "COUNT_IF(price > 1) FILTER (WHERE »shares)",
+        "FILTER needs a condition, and shares is BIGINT",
+    ),
+    (
+        "»APPROX_COUNT_DISTINCT(symbol)",
+        "APPROX_COUNT_DISTINCT goes by time, and [ROWS 5] does not; use RANGE, or COUNT(DISTINCT x)",
+    ),
     ("MAX(price), »FROM", "expected an expression after ',', found 'FROM'"),
     ("MAX(price) + »FROM", "expected an expression after '+', found 'FROM'"),
     ("MAX(price)»)", "expected ',' or FROM, found ')'"),
@@ -310,11 +324,29 @@ QUERY_FAULTS = [
         "a query over [ROWS 5 SLIDE 2] moves by events; it cannot use the time window [RANGE 1 DAY]",
     ),
     ("SELECT\n  MAX(price),\n  MIN(»prize)\nFROM trades [ROWS 5]", "did you mean 'price'?"),
+    (
+        "SELECT »APPROX_COUNT_DISTINCT(symbol) FROM trades [SESSION 5 MINUTES]",
+        "APPROX_COUNT_DISTINCT needs single values, and a session keeps none",
+    ),
+    (
+        "SELECT MAX(price) FROM trades [ROWS 5] WHERE shares > 1 »DELAY 5 SECONDS",
+        "DELAY stands where a stream is declared",
+    ),
     ("»DROP QUERY x", "expected one SELECT; statements of other kinds go to engine.execute"),
     ("»SELECT MAX(price) FROM trades [ROWS 5]; EXPLAIN", "expected one SELECT, found several statements"),
 ]
 
 SCRIPT_FAULTS = [
+    (
+        "CREATE STREAM s AS SELECT * FROM trades »DELAY 5 SECONDS",
+        "DELAY stands where a stream is declared with its columns; what is made of a stream has its DELAY: leave it "
+        "out",
+    ),
+    (
+        "CREATE STREAM s AS SELECT * FROM trades »AHEAD INTERVAL '1 hour'",
+        "AHEAD stands where a stream is declared",
+    ),
+    ("CREATE STREAM s FROM QUERY q »DELAY 5 SECONDS", "DELAY stands where a stream is declared"),
     ("INSERT INTO »trades VALUES (1)", "'trades' is a stream: its events come with engine.push"),
     ("DELETE FROM »trades", "'trades' is a stream: its events come with engine.push, and do not change"),
     ("»UPDATE trades SET price = 1", "write INSERT INTO, which replaces the row"),

@@ -129,6 +129,7 @@ def test_overflow_names_the_aggregates(engine: Engine) -> None:
         (f"SELECT k, SUM(n) AS v {HOUR} GROUP BY k", "it has GROUP BY"),
         (f"SELECT SUM(n) AS v {HOUR} HAVING SUM(n) > 1", "it has HAVING"),
         ("SELECT SUM(n) AS v FROM s [ROWS 5]", "ROWS window"),
+        ("SELECT SUM(n) AS v FROM s [SESSION 5 MINUTES]", "it looks at a session"),
         ("SELECT SUM(n) OVER [RANGE 1 HOUR] AS v FROM s", "no window after FROM"),
         (f"SELECT MAX(n) - MIN(n) AS v {HOUR}", "computed from aggregates"),
         (f"SELECT MAX(ts) AS v {HOUR}", "its values are timestamp"),

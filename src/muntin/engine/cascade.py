@@ -21,6 +21,7 @@ from muntin.join.operator import feed
 from muntin.join_query import AnyQuery
 from muntin.shard.shard import Shard
 from muntin.sql.bind_derived import not_a_source
+from muntin.sql.type_name import type_name
 from muntin.stream import Stream
 from muntin.view.views import feed_views
 
@@ -227,4 +228,4 @@ def refuse_replacement(
 
 
 def _listed(query: AnyQuery) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in query.answer_schema())
+    return ", ".join(f"{field.name} {type_name(field.type)}" for field in query.answer_schema())

@@ -14,9 +14,11 @@ from muntin.aggregates.contract import Aggregate, Lowered, Partials
 from muntin.argument import shown
 from muntin.component.rules import Rules
 from muntin.errors import MuntinError
+from muntin.fixed_point import is_decimal
 from muntin.own.algebra import Algebra, compile_algebra
 from muntin.own.registered import Registered, enter, name_of
 from muntin.own.trial import try_algebra
+from muntin.sql.type_name import type_name
 
 Class = TypeVar("Class", bound=type)
 _ARROW: dict[type, pa.DataType] = {bool: pa.bool_(), int: pa.int64(), float: pa.float64()}
@@ -40,6 +42,8 @@ class OwnAggregate(Aggregate):
 
     def answer_type(self, argument: pa.DataType | None) -> pa.DataType:
         if argument is None or not _TAKES[self._takes](argument):
+            if argument is not None and is_decimal(argument) and self._takes is not bool:
+                raise TypeError(f"takes no DECIMAL; write CAST(x AS {type_name(_ARROW[self._takes])})")
             raise TypeError(f"takes {_WANTS[self._takes]}")
         self.is_used = True  # every query that calls it asks
         return _ARROW[self._returns]

@@ -5,6 +5,7 @@ A run is finite and its answers appear when all went well, so both pass through 
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import tempfile
@@ -29,14 +30,26 @@ def standard_streams(inputs: Sequence[str], out: Path, format: str) -> Iterator[
             each.removesuffix(STANDARD) + str(_spooled(Path(folder))) if is_standard else each
             for each, is_standard in zip(inputs, is_read, strict=True)
         ]
-        if out != Path(STANDARD):
-            yield given, out
-            return
-        answers = Path(folder) / f"stdout.{format}"
-        yield given, answers
+        with _called_as_written(folder):
+            if out != Path(STANDARD):
+                yield given, out
+                return
+            answers = Path(folder) / f"stdout.{format}"
+            yield given, answers
         with answers.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _called_as_written(folder: str) -> Iterator[None]:
+    """Errors name standard input, and not the file that stands for it."""
+    try:
+        yield
+    except MuntinError as error:
+        spool = re.compile(f"'{re.escape(folder)}/stdin[^']*'")
+        error.args = tuple(spool.sub("standard input", str(each)) for each in error.args)
+        raise
 
 
 def _spooled(folder: Path) -> Path:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from muntin.arrays import LONG_AGO, Bools, Ints
+from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.described import COUNT, WHOLE, Absent, Between, Maybe
 from muntin.instant import FIRST, LAST
 from muntin.kernels.times import ADMITTED, AHEAD, LATE, ascends, judge_times, mark_late, scan_times
@@ -125,6 +125,16 @@ class Clock:
     def restore(self, state: dict[str, int | None]) -> None:
         for name in _FIELDS:
             setattr(self, name, state.get(name, 0))  # earlier versions did not count events that are ahead
+
+
+def least_watermark(clocks: Iterable[Clock]) -> int | None:
+    """The time before which no more events are expected of any stream; None before the first event of one."""
+    least = FOREVER
+    for clock in clocks:
+        if (mark := clock.watermark) is None:
+            return None
+        least = min(least, mark)
+    return least
 
 
 # what a state must look like that came from outside

@@ -19,7 +19,8 @@ def check_in_session(call: Call, node: exp.Expr, window: Window) -> None:
         raise misfit(
             node, f"a query over {window} has no other windows; leave out OVER, or register a second query"
         )
-    name, argument = call.function.upper().replace("COUNT_DISTINCT", "COUNT(DISTINCT x)"), call.argument
+    is_distinct, argument = call.function == "count_distinct", call.argument
+    name = "COUNT(DISTINCT x)" if is_distinct else call.function.upper()
     components = AGGREGATES[call.function].components
     if any(each not in COMPONENTS for each in components):
         raise misfit(node, f"{name} needs single values, and a session keeps none: use COUNT, SUM, AVG, MIN, MAX, "

@@ -135,6 +135,9 @@ def bind_call(node: exp.Expr, rows: Scope, default: Window | None) -> Call:
         raise misfit(
             node, f"{function.name.upper()} needs a window: FROM stream [RANGE 5 MINUTES], or OVER [RANGE …]"
         )
+    if AGGREGATES[name].hashes and not (window.is_time or window.is_session):
+        raise misfit(node, f"{function.name.upper()} goes by time, and {window} does not; use RANGE, or "
+                           "COUNT(DISTINCT x), which is exact")  # fmt: skip
     return Call(name, argument, window, kept, parameters)
 
 

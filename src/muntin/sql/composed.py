@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from muntin.sql.expression_parser import Over
 from muntin.sql.function_nodes import Clipped, Comoment, Paired, ProductRest
+from muntin.sql.logic import NEEDED_BY
 from muntin.sql.place import mark, misfit, place
 from muntin.sql.vocabulary import COMPOSED
 
@@ -39,6 +40,9 @@ def expanded(node: exp.Expr) -> exp.Expr | None:
             made = Over(this=made, filter=both, window=window)
         return made
 
+    for condition, word in ((given[0], function.name.upper()), (kept, "FILTER")):
+        if condition is not None:  # both may become parts of one condition
+            condition.unnest().meta[NEEDED_BY] = word
     tree = make(call, *given)
     span = place(node)
     for part in tree.walk():

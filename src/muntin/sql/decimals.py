@@ -77,10 +77,12 @@ def rounded(value: Datum, scale: int, how: str = "half_towards_infinity") -> Dat
     """A decimal with at most so many digits after the point, and room for one more before it."""
     if scale >= value.type.scale:
         return value
-    whole, kept = value.type.precision - value.type.scale + 1, max(scale, 0)
+    whole, kept = value.type.precision - value.type.scale, max(scale, 0)
+    kind = pa.decimal128(min(whole + 1 + kept, WIDEST), kept)
+    if -scale > whole:  # beyond the first digit: Arrow has no place to round at
+        return pc.if_else(pc.is_valid(value), pa.scalar(Decimal(0), kind), pa.scalar(None, kind))
     wide = pc.cast(value, pa.decimal256(value.type.precision + 1, value.type.scale))
-    found = pc.round(wide, ndigits=scale, round_mode=how)
-    return pc.cast(found, pa.decimal128(min(whole + kept, WIDEST), kept))
+    return pc.cast(pc.round(wide, ndigits=scale, round_mode=how), kind)
 
 
 def floor(value: Datum) -> Datum:

@@ -32,11 +32,13 @@ from muntin.sql.term import (
 from muntin.sql.type_name import type_name
 
 _FALSE = pa.scalar(False)
+NEEDED_BY = "needed by"  # in the meta of a condition: the aggregate that it is written in
 
 
 def truth(node: exp.Expr, term: Term, where: str) -> Term:
     """The term as a condition; `where` names what needs one."""
     if term.kind not in ("boolean", "null"):
+        where = node.unnest().meta.get(NEEDED_BY, where)
         raise misfit(node, f"{where} needs a condition, and {term.sql} is {type_name(term.type)}")
     return convert(term, pa.bool_())
 

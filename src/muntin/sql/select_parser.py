@@ -18,7 +18,7 @@ from muntin.sql.expression_parser import SourceParser
 from muntin.sql.parameters import Written, as_written
 from muntin.sql.place import Span, mark, misfit, place
 from muntin.sql.syntax import Item, OrderSyntax, SelectSyntax, WindowedSelect
-from muntin.sql.vocabulary import CLAUSE_REFUSALS
+from muntin.sql.vocabulary import CLAUSE_REFUSALS, LATENESS
 from muntin.window import Window
 
 _HINT = re.compile(r"\s*SYNOPSIS\s*\(\s*(\w+)\s*\)\s*", re.IGNORECASE)
@@ -70,10 +70,10 @@ class SelectParser(SourceParser):
             having = self.condition()
         if self._at_word("WINDOW"):
             self._named_windows()  # which are known already
-        self.windows = around
         changes = self._changes()
         order = self._order(items)
         changes = changes or self._changes()
+        self.windows = around
         is_closed = is_inner and self._curr and self._curr.token_type == TokenType.R_PAREN
         if not is_closed and not self._at_word(*followers):
             self._end_of_select()
@@ -215,6 +215,9 @@ class SelectParser(SourceParser):
         word = " ".join(self._curr.text.upper().split())
         if word in CLAUSE_REFUSALS:
             self.fault(CLAUSE_REFUSALS[word])
+        alias = self._prev.text.upper()
+        if alias in LATENESS and self._curr.token_type in (TokenType.NUMBER, TokenType.INTERVAL):
+            self.fault(LATENESS[alias], self._prev)
         if self._curr.token_type == TokenType.L_BRACKET:
             self.fault("the window stands directly after the stream: FROM stream [RANGE …]")
         if word in _CLAUSES:

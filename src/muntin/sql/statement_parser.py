@@ -28,7 +28,7 @@ from muntin.sql.syntax import (
     StatementSyntax,
     WindowStreamSyntax,
 )
-from muntin.sql.vocabulary import STATEMENT_REFUSALS, STATEMENTS
+from muntin.sql.vocabulary import LATENESS, STATEMENT_REFUSALS, STATEMENTS
 
 _AGAIN = {"QUERY": ("DROP QUERY", "REGISTER QUERY"), "STREAM": ("DROP STREAM", "CREATE STREAM")}
 _KINDS = {
@@ -154,7 +154,10 @@ class StatementParser(ConnectionParser):
                 f"expected QUERY and its name after FROM, found {self.found()}; events of a stream are selected with "
                 "AS SELECT … FROM"
             )
-        return WindowStreamSyntax(name, self.name("a query name"), is_lenient)
+        made = WindowStreamSyntax(name, self.name("a query name"), is_lenient)
+        if self._at_word(*LATENESS):
+            self.fault(LATENESS[self._curr.text.upper()])
+        return made
 
     def _length(self, word: str) -> int | None:
         """The length of time after a word, if the word stands here."""

@@ -247,7 +247,10 @@ JOIN_REFUSALS = {
 LEFT_REFUSAL = f"LEFT JOIN is not supported; {_INNER}; only a table is joined so"
 
 # By the word (or token text) that stands where a clause of SELECT could begin.
+_DECLARED = "{0} stands where a stream is declared with its columns; what is made of a stream has its {0}: leave it out"
+LATENESS = {word: _DECLARED.format(word) for word in ("DELAY", "AHEAD")}
 CLAUSE_REFUSALS = {
+    **LATENESS,
     ".": "a stream has no schema; write its name alone",
     "SORT BY": "SORT BY is not supported: answers are ordered by the first appearance of their key",
     "OFFSET": "OFFSET is not supported; slice the answer table",

@@ -22,6 +22,7 @@ from muntin.aggregates.component import COMPONENTS
 from muntin.aggregates.contract import Partial
 from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.errors import WindowTooLarge
+from muntin.instant import LAST
 from muntin.kernels.sessions import find_sessions
 from muntin.store.needs import Need, dtype_of
 from muntin.store.session_store import CellsInOrder, SessionStore, numbers_in
@@ -54,17 +55,29 @@ class Sessions(Synopsis[SessionStore]):
         """The sessions that are open at each instant."""
         many = width if ids is None else len(ids)
         slots, runs, asked_at = [], [], np.repeat(instants, many)
+        is_known = np.ones(len(asked_at), np.bool_)
         cells = self.store.in_order(ids)
         for place, instant in enumerate(instants.tolist()):
+            sharp = cells
             if instant < self.store.sharp_from:
-                raise WindowTooLarge(
-                    f"{window} at {np.datetime64(instant, 'us')} needs events one by one, which have been put "
-                    f"together; the state answers instants from {np.datetime64(self.store.sharp_from, 'us')} on"
-                )
-            run = self._find(cells, window, instant, instant, FOREVER)
+                self._refuse_forgotten(window, instant)
+                is_cut = (cells.start < instant) & (cells.last >= instant)
+                sharp = cells._replace(inner=np.where(is_cut, FOREVER, cells.inner))
+                is_known[place * many + _slot_of(cells.key[is_cut], ids)] = False
+            run = self._find(sharp, window, instant, instant, FOREVER)
             runs.append(run)
-            slots.append(place * many + (run.key if ids is None else ids.searchsorted(run.key)))
-        return self._found(window, runs, slots, asked_at - window.size, wanted)
+            slots.append(place * many + _slot_of(run.key, ids))
+        found = self._found(window, runs, slots, asked_at - window.size, wanted)
+        return found._replace(is_whole=found.is_whole & is_known)
+
+    def _refuse_forgotten(self, window: Window, instant: int) -> None:
+        """Raise if cells may have events on both sides of an instant that look-ups were done with. A stream that began
+        before its history ended is looked up all the same: what lies in such cells is left out."""
+        if instant < self.kept_from:
+            raise WindowTooLarge(
+                f"{window} at {np.datetime64(instant, 'us')} needs events one by one, which have been put "
+                f"together; the state answers instants from {np.datetime64(self.store.sharp_from, 'us')} on"
+            )
 
     def moves(self, window: Window, after: int | None, until: int, width: int) -> Moves:
         """The sessions that closed; O(cells)."""
@@ -116,7 +129,8 @@ class Sessions(Synopsis[SessionStore]):
         reach: Ints,
         wanted: Sequence[Need],
     ) -> Found:
-        """What sessions hold, each in a slot of its own. Where there is none, nobody has come since `reach`."""
+        """What sessions hold, each in a slot of its own. Where there is none, nobody has come since `reach`. One that
+        would close after all time ends with it."""
         known_since = {need: self.known_since(window, need) for need in wanted}
         start, end = np.zeros((2, len(reach)), np.int64)
         is_whole = np.asarray(reach + window.size >= max(known_since.values(), default=LONG_AGO))
@@ -124,7 +138,8 @@ class Sessions(Synopsis[SessionStore]):
             need: COMPONENTS[need.component].start(dtype_of(need), len(reach)) for need in wanted
         }
         for run, slot in zip(runs, slots, strict=True):
-            start[slot], end[slot], is_whole[slot] = run.cells.start[run.lo], run.close, ~run.is_cut
+            start[slot], end[slot] = run.cells.start[run.lo], np.minimum(run.close, LAST)
+            is_whole[slot] = ~run.is_cut
             place = run.cells.place[numbers_in(run.lo, run.hi)]
             hi, all_of_it = np.cumsum(run.hi - run.lo), np.zeros(len(place), np.int64)
             for need, into in partials.items():
@@ -134,3 +149,8 @@ class Sessions(Synopsis[SessionStore]):
                 for array, values in zip(into, whole, strict=True):
                     array[slot] = values
         return Found(partials, start, end, is_whole, known_since, 1)
+
+
+def _slot_of(key: Ints, ids: Ints | None) -> Ints:
+    """The place of each key among those that are asked for, which ascend; all of them, if that is None."""
+    return key if ids is None else ids.searchsorted(key)

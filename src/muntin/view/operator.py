@@ -18,7 +18,7 @@ from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.kernels.match import count_chained, list_chained
 from muntin.keys.key_dictionary import KeyDictionary
 from muntin.keys.sweeper import Sweeper
-from muntin.shard.clock import Clock
+from muntin.shard.clock import Clock, least_watermark
 from muntin.shard.intake import Admitted
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
@@ -160,10 +160,7 @@ class ViewOperator(ABC):
     @property
     def watermark(self) -> int | None:
         """The least one of the streams': before it no more events are expected."""
-        marks = [clock.watermark for clock in self._clocks]
-        return (
-            None if any(mark is None for mark in marks) else min(mark for mark in marks if mark is not None)
-        )
+        return least_watermark(self._clocks)
 
     @property
     def next_event(self) -> int | None:

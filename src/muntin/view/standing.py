@@ -22,6 +22,7 @@ from muntin.arrays import Bools, Ints
 from muntin.described import COUNT, WHOLE, Maybe, check_shape
 from muntin.errors import CheckpointError, MuntinError
 from muntin.join_query import AnyQuery
+from muntin.shard.clock import Clock, least_watermark
 from muntin.shard.read.left_out import tell
 from muntin.store.saved import Saved
 from muntin.view.answer import Looked, answer_at, bounds_at, read_results
@@ -105,26 +106,30 @@ def _beyond(some: Ints, others: Ints) -> Bools:
 
 
 class StandingSelects:
-    """All standing queries that are read from archives; `views` are those that are kept up to date, and `select`
-    answers as of the last update."""
+    """All standing queries that are read from archives; `views` are those that are kept up to date, `clock_of` gives
+    the clock of a stream, and `select` answers as of the last update."""
 
     def __init__(
         self,
         views: Callable[[], Mapping[str, MaterializedView]],
+        clock_of: Callable[[str], Clock],
         select: Callable[[ViewSelect], pa.Table],
     ):
-        self._views, self._select = views, select
+        self._views, self._clock_of, self._select = views, clock_of, select
         self.registrations: dict[str, Standing] = {}
 
     def register(self, queries: Mapping[str, StandingQuery]) -> None:
-        """Add queries; they are answered from the next update of their view on."""
+        """Add queries; they are answered at the updates of their view that come after the watermark, too: it may have
+        gone on since the view was brought up to date."""
         for name, query in queries.items():
             view = self._views().get(query.named)
             if view is None:
                 raise MuntinError(
                     f"view '{query.named}' is not kept up to date by this engine; repeat its CREATE statement first"
                 )
-            self.registrations[name] = Standing(query, view.reached)
+            watermark = least_watermark(self._clock_of(stream.name) for stream in query.streams)
+            passed = [each for each in (view.reached, watermark) if each is not None]
+            self.registrations[name] = Standing(query, max(passed, default=None))
 
     def drop(self, name: str) -> None:
         del self.registrations[name]

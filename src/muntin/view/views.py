@@ -40,7 +40,9 @@ class Views:
         self._joins = joins
         self.at_work: dict[str, MaterializedView] = {}
         self.declared: dict[str, ViewQuery] = {}  # also those that this engine has ceased to keep
-        self.standing = StandingSelects(lambda: self.at_work, lambda select: self.select_many([select])[0])
+        self.standing = StandingSelects(
+            lambda: self.at_work, joins.clock_of, lambda select: self.select_many([select])[0]
+        )
 
     def known(self) -> dict[str, KnownView]:
         """All views by name; a SELECT from one that is damaged says so."""

@@ -201,6 +201,8 @@ def _why_not(
         return "it has HAVING, so perhaps no answer"
     if query.window is None:
         return "it has no window after FROM"
+    if query.window.is_session:
+        return "it looks at a session, and only time windows can be looked up together"
     if not all(call.window.is_time for call in query.calls) or not query.window.is_time:
         return "it looks at a ROWS window, and only time windows can be looked up together"
     first = query.outputs[0].expression
