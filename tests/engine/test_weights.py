@@ -8,7 +8,7 @@ import pytest
 
 import muntin
 from muntin import Engine
-from muntin.shard.read import evaluate
+from muntin.shard.read import lower
 
 STREAM = "CREATE STREAM s (ts BIGINT, k BIGINT, host VARCHAR, bytes BIGINT, x DOUBLE) TIMESTAMP BY ts"
 TOP = "APPROX_FREQUENT(host, 0.2, 0.1, weight => {}) AS top"
@@ -80,7 +80,7 @@ def test_the_weight_may_be_an_expression() -> None:
 
 
 def test_a_window_that_weighs_too_much_is_left_out_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluate, "MOST_WEIGHT", 1000)
+    monkeypatch.setattr(lower, "MOST_WEIGHT", 1000)
     engine = engine_of(q=f"SELECT k, {TOP.format('bytes')} FROM s [RANGE 1 SECOND] GROUP BY k")
     push(engine, [(1, "a", 1000), (2, "b", 999)])
     with pytest.warns(RuntimeWarning, match="the weights of .* do not fit"):
