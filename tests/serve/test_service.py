@@ -13,11 +13,14 @@ import pytest
 
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
 from muntin.serve.answers import Gone
+from muntin.serve.debt import apart
 from muntin.serve.log import LogError
 from muntin.serve.portion import Cursor
 from muntin.serve.producers import Once, OutOfSequence
+from muntin.serve.record import Record
 from muntin.serve.service import REPEATED, Service
 from muntin.serve.settings import Busy, Settings, Stopped, TooMuchOwed
+from muntin.serve.waiting import Change
 
 SCRIPT = """
 CREATE STREAM s (ts BIGINT, k VARCHAR, n BIGINT) TIMESTAMP BY ts DELAY 3 SECONDS;
@@ -498,6 +501,48 @@ def test_what_was_not_logged_is_owed_still(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(TooMuchOwed):
         pushed(service, 11.9)
     assert pushed(service, 11) == 1
+    service.stop()
+
+
+def test_a_refusal_is_of_one_change(tmp_path: Path) -> None:
+    """Others of its group are judged as if it had not been there, and so is what a producer sends again."""
+    service = owing(tmp_path, FAST)
+    with service.engine.alone():
+        asked = [
+            service.push("s", pa.table({"ts": [int(at * SECOND)], "k": ["a"], "n": [1]}))
+            for at in (0, 50, 50, 0.9, 90, 1.8)
+        ]
+    found = [each.exception(120) for each in asked]
+    assert [isinstance(each, TooMuchOwed) for each in found] == [False, True, True, False, True, False]
+    assert service.debt.refused == 3
+    for at in (2.7, 3.6):  # made once
+        service.push(
+            "s", pa.table({"ts": [int(at * SECOND)], "k": ["a"], "n": [1]}), once=Once("p", 1)
+        ).result(120)
+    with pytest.raises(TooMuchOwed):
+        pushed(service, 4)
+    assert pushed(service, 3.6) == 1
+    service.stop()
+
+
+def test_statements_are_done_before_time_goes_on() -> None:
+    """A group that the writer takes at once is parted behind them, whatever stands in between."""
+    group = [
+        Change(Record(do))
+        for do in ("push", "execute", "load", "push", "take", "script", "checkpoint", "advance")
+    ]
+    parts = [[each.record.do for each in part] for part in apart(group)]
+    assert parts == [["push", "execute", "load"], ["push", "take", "script", "checkpoint"], ["advance"]]
+    assert list(apart([])) == [[]]
+
+
+def test_a_join_owes_from_the_first_event_of_either_stream(tmp_path: Path) -> None:
+    window = "[RANGE 5 SECONDS SLIDE 1 MILLISECOND]"
+    service = owing(tmp_path, f"SELECT COUNT(*) AS n FROM s {window} AS a JOIN t {window} AS b ON a.k = b.k")
+    assert (pushed(service, 0), pushed(service, 50)) == (1, 1)
+    with pytest.raises(TooMuchOwed):
+        pushed(service, 50, stream="t")
+    assert pushed(service, 0.5, stream="t") == 1
     service.stop()
 
 

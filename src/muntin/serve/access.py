@@ -40,7 +40,7 @@ class Limits:
     rows: int = 1_000_000  # of one answer
     keys: int = 10_000  # of one look-up
     queries: int = 100_000  # registered
-    instants: int = 100_000_000  # at which windows close by one change; 0: any number
+    instants: int = 1_000_000_000  # at which windows close by one change; 0: any number
     followers: int = 500
     requests_per_second: float = 0.0  # of one address; 0: as many as it likes
     lookup_seconds: float = 30.0  # after which a look-up is given up; 0: never

@@ -60,6 +60,7 @@ class Applied:
         self.streams, self.tables = engine.streams, engine.tables
         self._replay = Replay(engine, Folders(settings.folders), settings.skips_lost)
         self._skipped = settings.skipped
+        self._last = done  # of the records that were logged together with the one that a start did again
 
     def tried(self, number: int, record: Record, rows: pa.RecordBatch | None = None) -> Any:
         """What a record gives, or its error."""
@@ -83,12 +84,13 @@ class Applied:
                 "record %d of the log is passed over (--skip-record): it cannot be read: %s", number, error
             )
             self.done = number
-            return False
+            return number < self._last
         if number in self._skipped:
             self._pass_over(number, record)
         else:
             self.tried(number, record)  # whoever asked was told of an error then
-        return bool(record.told["last"] != number)
+        self._last = record.told["last"]
+        return number < self._last
 
     def end_replay(self) -> None:
         """Nothing is read again any more."""
@@ -135,7 +137,8 @@ class Applied:
                     lambda: self.roster.follow_script(self.engine, record.told["sql"], number)
                 )
             case "advance":
-                self.until = record.told["until"]
+                until = record.told["until"]
+                self.until = until if self.until is None else max(self.until, until)
                 return None
         raise Unapplied(
             f"record {number} of the log asks for '{record.do}', which this version does not know"

@@ -21,6 +21,7 @@ from muntin.engine import Engine
 from muntin.errors import MuntinError
 from muntin.join_query import AnyQuery, JoinQuery
 from muntin.query import Query
+from muntin.serve.applied import REPEATED
 from muntin.serve.settings import TooMuchOwed
 from muntin.serve.waiting import Change
 from muntin.shard.clock import Clock
@@ -45,12 +46,23 @@ class _Owing:
     bases: tuple[str, ...]  # streams with events, whose time it follows
     holds: float  # how long after an event it may have rows, in microseconds
 
-    def instants(self, before: int, after: int, times: Ints) -> int:
-        """How many close from one instant to another, events being there at these times."""
-        if after - before > self.holds:
-            seen = np.concatenate([[before], np.sort(times[(times > before) & (times < after)]), [after]])
-            return int(np.minimum(np.diff(seen), self.holds).sum()) // self.slide
-        return (after - before) // self.slide
+
+class _Lengths:
+    """How long windows hold events from one instant to another, events being there at these times too."""
+
+    def __init__(self, times: Ints):
+        self._times = np.sort(times)
+        self._known: dict[tuple[int, int, float], int] = {}  # most queries ask for the same
+
+    def of(self, begin: int, end: int, holds: float) -> int:
+        """In microseconds; O(times) for those that have not been asked for."""
+        if end - begin <= holds:
+            return max(0, end - begin)
+        if (begin, end, holds) not in self._known:
+            lo, hi = np.searchsorted(self._times, [begin, end])
+            seen = np.concatenate([[begin], self._times[lo:hi], [end]])
+            self._known[begin, end, holds] = int(np.minimum(np.diff(seen), holds).sum())
+        return self._known[begin, end, holds]
 
 
 class Debt:
@@ -62,6 +74,8 @@ class Debt:
         self._reading: dict[str, list[_Owing]] = {}  # by base
         self._rates: dict[str, float] = {}  # instants in a microsecond of all that read a base
         self._reached: dict[str, int] = {}  # watermarks of those that have events
+        self._first: dict[str, int] = {}  # when they began, as far as that was seen: joins owe from there
+        self.refused = 0  # changes
         self._streams: Mapping[str, Stream] = {}
         self._is_known = self._is_settled = False
 
@@ -80,10 +94,11 @@ class Debt:
         return passed
 
     def settle(self, passed: Iterable[Change], found: Iterable[Any]) -> None:
-        """They have been made, and gave this. After statements, and errors, what is known holds no more."""
+        """They have been made, and gave this. After statements, errors, and what had been made before, what is known
+        holds no more."""
         self._is_settled = True
         has_stated = any(each.record.do in _STATEMENTS for each in passed)
-        if has_stated or any(isinstance(given, MuntinError) for given in found):
+        if has_stated or any(given is REPEATED or isinstance(given, MuntinError) for given in found):
             self._is_known = False
 
     def _check(self, change: Change) -> None:
@@ -93,7 +108,7 @@ class Debt:
             self._look()
         told = change.record.told
         if change.record.do == "advance":
-            self._let(dict.fromkeys(self._reached, told["until"]), _NOTHING)
+            self._let(dict.fromkeys(self._reached, told["until"]), _NOTHING, self._reached)
             return
         rows = change.record.events if change.rows is None else change.rows
         stream = self._streams.get(told["stream"])
@@ -101,8 +116,11 @@ class Debt:
             return
         times = self._believed(stream, to_times(stream, rows))
         if len(times):
-            self._reached.setdefault(stream.name, int(times.min()))  # before the first event nothing is owed
-            self._let({stream.name: int(times.max()) - stream.delay}, times)
+            first = int(times.min())  # before it nothing is owed
+            self._let(
+                {stream.name: int(times.max()) - stream.delay}, times, {stream.name: first} | self._reached
+            )
+            self._first.setdefault(stream.name, first)
 
     def _believed(self, stream: Stream, times: Ints) -> Ints:
         """Those that do not lie too far ahead."""
@@ -113,29 +131,35 @@ class Debt:
         kept = clock.judge(times).kept
         return times if kept is None else times[kept]
 
-    def _let(self, reached: dict[str, int], times: Ints) -> None:
-        """Let time come so far in some streams."""
-        after = self._reached | {base: max(self._reached[base], instant) for base, instant in reached.items()}
-        if (
-            sum((after[base] - self._reached[base]) * self._rates.get(base, 0.0) for base in reached)
-            > self._most
-        ):
-            self._refuse({id(each): each for base in reached for each in self._reading.get(base, ())}.values(),
-                         after, times)  # fmt: skip
+    def _let(self, reached: dict[str, int], times: Ints, before: dict[str, int]) -> None:
+        """Let time come so far in some streams. They stood there before, or begin there."""
+        after = before | {base: max(before[base], instant) for base, instant in reached.items()}
+        most = sum((after[base] - before[base]) * self._rates.get(base, 0.0) for base in reached)
+        if most > self._most or len(before) > len(self._reached):
+            readers = {id(each): each for base in reached for each in self._reading.get(base, ())}
+            self._require(readers.values(), before, after, _Lengths(times))
         self._reached = after
 
-    def _refuse(self, owing: Iterable[_Owing], after: dict[str, int], times: Ints) -> None:
+    def _require(
+        self, owing: Iterable[_Owing], before: dict[str, int], after: dict[str, int], lengths: _Lengths
+    ) -> None:
+        """A `TooMuchOwed` if that is what they are."""
         counts = []
         for each in owing:
             if all(base in after for base in each.bases):
-                begin, end = (min(map(of.__getitem__, each.bases)) for of in (self._reached, after))
-                counts.append((each.instants(begin, end, times), each))
+                # a join owes from the first event of either stream on, once both have begun
+                is_new = any(base not in self._reached for base in each.bases)
+                since = before | self._first if is_new else before
+                begin, end = (min(of[base] for base in each.bases) for of in (since, after))
+                counts.append((lengths.of(begin, end, each.holds) // each.slide, each))
         if (owed := sum(count for count, _ in counts)) > self._most:
             most, each = max(counts, key=lambda pair: pair[0])
-            self._is_known = False
+            self.refused += 1
             raise TooMuchOwed(
                 f"windows would close at {owed:,} instants, {most:,} of them of query '{each.name}' (SLIDE "
-                f"{span(each.slide)}), and by one change they close at {self._most:,} at most: the limit is 'instants'"
+                f"{span(each.slide)}), and by one change they close at {self._most:,} at most: the limit is "
+                "'instants'. Send less at once, drop the query and register it behind the gap, or start with a higher "
+                "--limit instants"
             )
 
     def _look(self) -> None:
@@ -160,6 +184,7 @@ class Debt:
             for name, of in streams.items()
             if of["events"] and of["watermark"] is not None
         }
+        self._first = {name: self._first.get(name, instant) for name, instant in self._reached.items()}
         self._is_known = True
 
 
@@ -187,9 +212,11 @@ def _holds(query: Query | JoinQuery | TableQuery) -> float:
 
 def apart(group: Sequence[Change]) -> Iterable[Sequence[Change]]:
     """The same changes in parts, so that statements are done before time goes on: what that owes depends on them."""
-    begin = 0
-    for number in range(1, len(group)):
-        if group[number].record.do in _MOVING and group[number - 1].record.do in _STATEMENTS:
+    begin, has_stated = 0, False
+    for number, each in enumerate(group):
+        if each.record.do in _STATEMENTS:
+            has_stated = True
+        elif has_stated and each.record.do in _MOVING:
             yield group[begin:number]
-            begin = number
+            begin, has_stated = number, False
     yield group[begin:]

@@ -51,6 +51,10 @@ def _lines(service: Service) -> Iterator[str]:
         "muntin_closing_failures_total", "counter", "Times that windows could not be closed and stayed open.",
         {"": service.closing.failures},
     )  # fmt: skip
+    yield from _metric(
+        "muntin_changes_refused_total", "counter", "Changes that would have closed windows at too many instants.",
+        {"": service.debt.refused},
+    )  # fmt: skip
     yield from _checkpoints(service)
     yield from _look_ups(service)
     resident = resident_bytes()

@@ -46,7 +46,7 @@ class Pages:
                 origin = value
         if origin is None or method in _READING or {b"*", origin} & self._origins:
             return None
-        if origin.partition(b"://")[2].lower() == host.lower():
+        if host and origin.partition(b"://")[2].lower() == host.lower():
             return None
         return f"pages of '{_shown(origin)}' may change nothing here; --cors names sites that may"
 
@@ -59,19 +59,23 @@ class Pages:
 def is_local(host: bytes) -> bool:
     """Whether a Host, or an address without a port, is one of this machine alone.
 
-    >>> [is_local(each) for each in (b"localhost:8088", b"[::1]:1", b"::1", b"127.1.2.3", b"localhost.example", b"")]
-    [True, True, True, True, False, False]
+    >>> [is_local(each) for each in (b"localhost:8088", b"[::1]:1", b"::1", b"127.1.2.3")]
+    [True, True, True, True]
+    >>> [is_local(each) for each in (b"localhost.example", b"", b"127.0.0.1:x")]
+    [False, False, False]
     """
     text = host.decode("latin-1").lower()
     name, colon, port = text.rpartition(":")
-    if not colon or ("]" in port) or (name.count(":") and not name.startswith("[")):
+    if not colon or not port.isdecimal() or (name.count(":") and not name.startswith("[")):
         name = text
-    if name == "localhost":
+    if name.removesuffix(".") == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name.strip("[]")).is_loopback
+        address = ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def _shown(value: bytes) -> str:

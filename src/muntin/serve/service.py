@@ -281,7 +281,7 @@ class Service:
             _refuse(logged, error)
             logged = []
         if logged:
-            logged = self._debt.bounded(logged)
+            logged = self.debt.bounded(logged)
         found = self._made(logged) if logged else []
         if any(each.record.do in ("execute", "script", "connect") for each in group):
             self._connections.follow(self._applied.roster)
@@ -319,7 +319,7 @@ class Service:
         except LogError as error:
             # the changes are made, and what they closed is given out when there is room
             _log.error("changes are refused until answers can be kept: %s", error)
-        self._debt.settle(changes, found)
+        self.debt.settle(changes, found)
         return found
 
     # -- checkpoints and starts --------------------------------------------------------------------
@@ -357,7 +357,7 @@ class Service:
         done = self._applied.done
         self.keeping = Keeping(self.settings, done, self._checkpoints.written_at(done))
         self._connections = Connections(self, self._delivered)
-        self.look_ups, self._debt = LookUps(self.engine), Debt(self.engine, self.settings.instants)
+        self.look_ups, self.debt = LookUps(self.engine), Debt(self.engine, self.settings.instants)
         self.closing = Closing(self._applied, self._answers, self.look_ups)
         is_open = False
         for number, data in self._log.read(done + 1):

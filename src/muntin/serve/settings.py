@@ -19,7 +19,7 @@ class Settings:
     waiting_bytes: int = 256 * 2**20  # of them
     folders: tuple[Path, ...] = ()  # that files of BACKFILL, sources and sinks must lie in
     threads: int = 1  # that share the work of large batches and answers
-    instants: int = 100_000_000  # at which windows may close by one change; 0: any number
+    instants: int = 1_000_000_000  # at which windows may close by one change; 0: any number
     skips_lost: bool = False  # go on without messages that a source has no more
     skipped: frozenset[int] = frozenset()  # records of the log that a start passes over
 

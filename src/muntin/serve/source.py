@@ -185,6 +185,9 @@ class Intake:
         halves = taken.halves()
         if halves is None:
             [piece] = taken.pieces
+            if isinstance(error, TooMuchOwed):  # so would all that comes behind it
+                why = f"{error}. The source stops before this message, and a start goes on there"
+                raise SourceFailed(why) from None
             source.set_aside(piece, str(error))
             halves = (Taken((piece.without_events(),)),)  # type: ignore[assignment]
         for half in halves or ():
