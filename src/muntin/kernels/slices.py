@@ -11,10 +11,17 @@ from muntin.kernels.jit import kernel, kernel_per_kind
 @kernel
 def number_slices(at, start, step, number, events):
     """Number slices of one width from the one at `start` on: which one each event falls in, and how many each has."""
+    # A product with the inverse is off by less than one while there are fewer than 2 ** 51 slices, and several are made
+    # in a step. To divide takes four times as long.
+    inverse = 1.0 / step
     for i in range(len(at)):
-        n = np.uint64(at[i] - start) // np.uint64(step)  # unsigned: a third of the time
+        far = at[i] - start
+        n = np.int64(far * inverse)
+        n -= n * step > far
+        n += (n + 1) * step <= far
         number[i] = n
-        events[n] += 1
+    for i in range(len(at)):
+        events[number[i]] += 1
 
 
 @kernel

@@ -12,7 +12,16 @@ import numpy as np
 from muntin.arrays import FOREVER, LONG_AGO, Bools, Ints
 from muntin.described import COUNT, WHOLE, Absent, Between, Maybe
 from muntin.instant import FIRST, LAST
-from muntin.kernels.times import ADMITTED, AHEAD, LATE, ascends, judge_times, mark_late, scan_times
+from muntin.kernels.times import (
+    ADMITTED,
+    AHEAD,
+    LATE,
+    ascends,
+    extremes_of,
+    judge_times,
+    mark_late,
+    scan_times,
+)
 
 _INSTANT = Between(FIRST, LAST)
 
@@ -86,9 +95,12 @@ class Clock:
         if not len(at):
             return True, None
         seen = int(at[0]) if self.greatest is None else self.greatest
-        # in order, no event is late by those before it in the batch: it is enough to judge the first
-        if ascends(at) and at[0] >= max(self.promised, seen - self.delay):
-            return True, None
+        in_order = bool(ascends(at))
+        # in order, no event is late by those before it in the batch: it is enough to judge the first. Out of order it
+        # is enough to judge the least time by the greatest, if that lets it pass
+        least, greatest = (at[0], seen) if in_order else extremes_of(at)
+        if least >= max(self.promised, max(seen, greatest) - self.delay):
+            return in_order, None
         in_order, count, _ = scan_times(at, seen, self.delay, self.promised)
         if not count:
             return in_order, None
