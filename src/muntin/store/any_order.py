@@ -15,6 +15,7 @@ from muntin.kernels.times import extremes_of
 from muntin.store.batch import Batch
 from muntin.store.cells import TOGETHER, Cells, fold_cells
 from muntin.store.grid import Grid
+from muntin.store.key_runs import EVERY_EVENT
 from muntin.store.needs import Need, dtype_of
 
 
@@ -31,8 +32,14 @@ def in_slices(batch: Batch, grid: Grid, needs: tuple[Need, ...]) -> Batch:
         return batch.in_order()
     cell, events = scratch("cell", len(batch)), np.zeros(slices, np.int64)
     number_slices(batch.at, start, grid.step, cell, events)
-    into = {need: COMPONENTS[need.component].start(dtype_of(need), slices) for need in needs}
+    into = {
+        need: COMPONENTS[need.component].start(dtype_of(need), slices)
+        for need in needs
+        if need != EVERY_EVENT
+    }
     fold_cells(batch, cell, 0, into)
+    if EVERY_EVENT in needs:
+        into[EVERY_EVENT] = (events,)
     held = np.flatnonzero(events)
     partials = {need: tuple(array[held] for array in partial) for need, partial in into.items()}
     return Cells(start + held * grid.step, np.zeros(len(held), np.int64), partials)
