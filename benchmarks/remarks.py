@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Commits of branches that were rewritten before they were merged. A test compares with git.
-LOST = frozenset({"0073da82526c", "6d1afe757634", "7248938a62cb", "d712cdcfdaaf"})
+LOST = frozenset({"6d1afe757634", "7248938a62cb", "d712cdcfdaaf"})
 
 REMARKS = {
     ("spark", "0765d894406a"): """\
