@@ -15,8 +15,7 @@ from muntin.kernels.times import extremes_of
 from muntin.store.batch import Batch
 from muntin.store.cells import TOGETHER, Cells, fold_cells
 from muntin.store.grid import Grid
-from muntin.store.key_runs import EVERY_EVENT
-from muntin.store.needs import Need, dtype_of
+from muntin.store.needs import EVERY_EVENT, Need, dtype_of
 
 
 def in_slices(batch: Batch, grid: Grid, needs: tuple[Need, ...]) -> Batch:

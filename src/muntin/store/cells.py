@@ -24,7 +24,7 @@ from muntin.store.batch import Batch
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
 from muntin.store.grid import Grid
-from muntin.store.needs import Need, dtype_of
+from muntin.store.needs import EVERY_EVENT, Need, dtype_of
 from muntin.store.saved import Saved
 
 
@@ -84,7 +84,6 @@ def arrange(
 # Folding: events of a batch into cells, the components of one input together; or cells into cells.
 
 TOGETHER = ("count", "sum", "min", "max")  # in the order in which the kernels take them
-EVERY_EVENT = Input(None)
 _NOTHING = {"i": np.zeros(0, np.int64), "f": np.zeros(0, np.float64)}
 
 
@@ -105,7 +104,7 @@ def fold_cells(
 
 def _fold_input(batch: Batch, cell: Ints, origin: int, input: Input, partials: Mapping[str, Partial]) -> None:
     """All components of one input."""
-    if partials.keys() == {"count"} and input == EVERY_EVENT:
+    if partials.keys() == {"count"} and input == EVERY_EVENT.input:
         count_cells(cell, origin, *partials["count"])
         return
     value, valid = column_of(batch, input)

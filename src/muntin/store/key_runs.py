@@ -39,14 +39,13 @@ from muntin.kernels.key_runs import (
 )
 from muntin.query import Input
 from muntin.store.by_value import ByValue
-from muntin.store.needs import Need, dtype_of
+from muntin.store.needs import EVERY_EVENT, Need, dtype_of
 from muntin.store.ring import EventRing, key_column
 from muntin.store.value_order import Pool
 
 _SMALLEST = 1024  # entries of an empty pool
 _MANY = 4  # times as many keys as events: fewer are not worth grouping
 _TOO_LARGE = 8  # times the events of the ring, from which on the pool is made anew
-EVERY_EVENT = Need(Input(None), "count")
 _NO_IDS = np.zeros(0, np.int64)
 
 

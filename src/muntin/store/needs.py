@@ -39,6 +39,9 @@ class Need(NamedTuple):
         return f"{name} of {self.input}"
 
 
+EVERY_EVENT = Need(Input(None), "count")  # COUNT(*)
+
+
 def storage(kind: pa.DataType) -> np.dtype:
     """How values of a type are kept: floats as float64, all else as int64 (text as codes); pairs as two numbers."""
     if pa.types.is_struct(kind):

@@ -17,10 +17,10 @@ from muntin.arrays import Arrays, Bools, Ints
 from muntin.kernels.append import FOLD, MERGE
 from muntin.query import Input
 from muntin.store.batch import Batch
-from muntin.store.cells import EVERY_EVENT, column_of
+from muntin.store.cells import column_of
 from muntin.store.chains import Chains
 from muntin.store.columns import Columns
-from muntin.store.needs import Need, dtype_of
+from muntin.store.needs import EVERY_EVENT, Need, dtype_of
 
 _OF_ONE_INPUT = ("count", "sum", "min", "max")  # in the order in which the kernels take them
 _ALL_VALID = np.zeros(0, np.bool_)
@@ -117,9 +117,9 @@ class Together(NamedTuple):
 
 def together(names: Mapping[Need, tuple[str, ...]]) -> Together | None:
     """How the components of a store, whose arrays have these names, are appended in one pass; None if they are not."""
-    every = next((need for need in names if _counts_every(need)), None)
-    others = {need.component: need for need in names if need is not every}
-    inputs = {need.input for need in names if need is not every}
+    every = EVERY_EVENT if EVERY_EVENT in names else None
+    others = {need.component: need for need in names if need != every}
+    inputs = {need.input for need in names if need != every}
     if len(inputs) > 1 or not others.keys() <= set(_OF_ONE_INPUT):
         return None
     kind = next((dtype_of(need).kind for need in others.values()), "i")
@@ -135,7 +135,3 @@ def together(names: Mapping[Need, tuple[str, ...]]) -> Together | None:
         tuple(name for each in columns for name in each),
         np.array(nothing, _NOTHING[kind].dtype),
     )
-
-
-def _counts_every(need: Need) -> bool:
-    return need.component == "count" and need.input == EVERY_EVENT

@@ -16,8 +16,7 @@ from muntin.aggregates.component import COMPONENTS
 from muntin.aggregates.contract import Partial
 from muntin.arrays import Ints
 from muntin.expression import Expression
-from muntin.query import Input
-from muntin.store.needs import Need, Needs, dtype_of
+from muntin.store.needs import EVERY_EVENT, Need, Needs, dtype_of
 from muntin.store.ring import EventRing
 from muntin.store.sequence import Sequence as Elements
 from muntin.structure.distinct import DistinctCounter
@@ -31,7 +30,6 @@ Asked = Callable[[Ints, Ints], Partial]
 
 # the partial of one run [lo, hi) of element numbers, as plain Python numbers
 Point = Callable[[int, int], tuple[Any, ...]]
-_EVERY_EVENT = Need(Input(None), "count")
 
 
 class Track(ABC):
@@ -100,7 +98,7 @@ class IntervalTrack(Track):
     def __init__(self, store: Elements, where: Expression | None, need: Need, kind: type[Intervals]):
         super().__init__(store, where, need)
         self.component = COMPONENTS[need.component]
-        self._counts_all = where is None and need == _EVERY_EVENT and store.holds_events
+        self._counts_all = where is None and need == EVERY_EVENT and store.holds_events
         self._kind = kind = Positions if self._counts_all else kind
         self.minds_windows = kind.takes_widths
         self._widths: list[tuple[int, int]] = []
