@@ -381,6 +381,8 @@ REFUSED = [
     ("CREATE SINK b FROM nobody WITH (sink = 'http', url = 'http://h/')", "no query 'nobody'"),
     ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', key = 'm')", "no column 'm'"),
     ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', key = 'change')", "no column 'change'"),
+    ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', key = 'm'); "
+     "CREATE SINK c FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', key = 'id')", "no column 'm'"),
     ("CREATE SINK b FROM q WITH (sink = 'files', path = '/elsewhere')", "outside of the folders"),
     ("CREATE SINK b FROM q WITH (sink = 'http', url = 'http://h/', token_file = '/t')", "outside of the folders"),
     ("CREATE SINK b FROM q WITH (sink = 'kafka', brokers = 'b', topic = 't', config = '/c')", "outside of the folders"),

@@ -50,17 +50,17 @@ def _paths(statements: Iterable[StatementSyntax]) -> Iterator[tuple[str, str, Sp
 
 def _check_keys(text: str, statements: Iterable[StatementSyntax], engine: Engine) -> None:
     """A sink's key is a column of its query."""
-    keyed = {
-        each.query.text: option
+    keyed = [
+        (each.query.text, option)
         for each in statements
         if isinstance(each, CreateSinkSyntax)
         for option in each.options.options
         if option.name.text == "key"
-    }
+    ]
     if not keyed:
         return
     queries = _queries(text, engine)
-    for query, option in keyed.items():
+    for query, option in keyed:
         if query in queries and option.value not in (names := _columns(queries[query])):
             raise Misfit(
                 f"query '{query}' has no column '{option.value}' to be the key of a message"
