@@ -20,10 +20,10 @@ import pyarrow as pa
 import pytest
 
 from muntin import CheckpointError, Engine, MuntinError
-from muntin.serve.applied import Unapplied
+from muntin.serve.applied import REPEATED, Unapplied
 from muntin.serve.log import Log, LogError
 from muntin.serve.producers import Once
-from muntin.serve.service import REPEATED, Service
+from muntin.serve.service import Service
 from muntin.serve.settings import Settings, Stopped
 from tests.serve.test_process import LIMIT, push, start, total
 from tests.serve.test_service import QUIET, changes, given_out

@@ -13,12 +13,13 @@ import pytest
 
 from muntin import CheckpointError, MuntinError, NotFound, SqlError
 from muntin.serve.answers import Gone
+from muntin.serve.applied import REPEATED
 from muntin.serve.debt import apart
 from muntin.serve.log import LogError
 from muntin.serve.portion import Cursor
 from muntin.serve.producers import Once, OutOfSequence
 from muntin.serve.record import Record
-from muntin.serve.service import REPEATED, Service
+from muntin.serve.service import Service
 from muntin.serve.settings import Busy, Settings, Stopped, TooMuchOwed
 from muntin.serve.waiting import Change
 

@@ -23,6 +23,7 @@ from muntin.argument import kept_text_of, query_name_of
 from muntin.derived import carrier_of
 from muntin.errors import MuntinError, NotFound
 from muntin.serve.access import Limits, Pace, Room, Tokens
+from muntin.serve.applied import REPEATED
 from muntin.serve.asked import Asked
 from muntin.serve.body import answer_rows, hand_in, kind_of, read_body
 from muntin.serve.console.history import History
@@ -39,7 +40,7 @@ from muntin.serve.producers import Once
 from muntin.serve.push_shortcut import PushShortcut
 from muntin.serve.query_facts import Order, QueryFacts
 from muntin.serve.script import connects, names_of_queries, read_names
-from muntin.serve.service import REPEATED, Service
+from muntin.serve.service import Service
 from muntin.serve.shortcut import Shortcut
 from muntin.serve.subscription import subscription
 from muntin.serve.wire import ARROW, arrow_rows, instant_of, json_or_text, requests_of

@@ -29,7 +29,7 @@ from muntin.engine import Engine
 from muntin.errors import CheckpointError, MuntinError, NotFound
 from muntin.serve.admission import admit
 from muntin.serve.answers import KeptAnswers
-from muntin.serve.applied import REPEATED, Applied, Unapplied, Wall
+from muntin.serve.applied import Applied, Unapplied, Wall
 from muntin.serve.checkpoints import Checkpoints
 from muntin.serve.closing import Closing
 from muntin.serve.connections import Connections
@@ -51,8 +51,6 @@ from muntin.view.folders import Folders
 _log = logging.getLogger("muntin.serve")
 _UNLOGGED = ("checkpoint", "connect")  # what the writer does that is no change
 _AGAIN = 1.0  # seconds after which answers that a full disk did not take are tried again
-
-__all__ = ["REPEATED", "Service"]
 
 
 class Service:
