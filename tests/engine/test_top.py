@@ -62,11 +62,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 @pytest.mark.parametrize("seed", range(2))
 def test_answers_are_those_of_the_reference(seed: int, way: str) -> None:
     rng = np.random.default_rng(seed)
-    engine, reference = Engine(threads=1 + seed % 2), ReferenceEngine()
-    for each in (engine, reference):
-        each.execute(STREAM)
-        for name, sql in QUERIES.items():
-            each.register(sql, name=name)
+    engine, reference = both(seed, QUERIES)
     now = 10 * SECOND
     for step in range(5):
         batch = random_batch(rng, now)
@@ -86,6 +82,16 @@ def test_answers_are_those_of_the_reference(seed: int, way: str) -> None:
         for name, answer in wanted.items():
             assert_same(emitted[name], answer, f"emitted {name}")
     engine.check()
+
+
+def both(seed: int, queries: dict[str, str]) -> tuple[Engine, ReferenceEngine]:
+    """An engine with some queries, and the reference with the same."""
+    engine, reference = Engine(threads=1 + seed % 2), ReferenceEngine()
+    for each in (engine, reference):
+        each.execute(STREAM)
+        for name, sql in queries.items():
+            each.register(sql, name=name)
+    return engine, reference
 
 
 def random_batch(rng: np.random.Generator, now: int) -> dict[str, list[Any]]:
@@ -124,12 +130,9 @@ LARGE = {
 def test_a_key_without_a_value_takes_no_place(seed: int, way: str) -> None:
     """In pull and push, and who enters or leaves meanwhile."""
     rng = np.random.default_rng(seed)
-    engine, reference = Engine(threads=1 + seed % 2), ReferenceEngine()
-    for each in (engine, reference):
-        each.execute(STREAM)
-        for name, sql in LARGE.items():
-            each.register(sql, name=name)
-            each.register(f"{sql} EMIT CHANGES", name=f"{name}, changes")
+    engine, reference = both(
+        seed, LARGE | {f"{name}, changes": f"{sql} EMIT CHANGES" for name, sql in LARGE.items()}
+    )
     now = 10 * SECOND
     for _ in range(6):
         batch = random_batch(rng, now)
